@@ -7,7 +7,7 @@ Trains with seed, seed + 1, ... and writes for each trial the scores and predict
 test, and the weights; scores.json has all scores, with mean, standard deviation and median. Run
 the same command again to continue an interrupted run: finished trials are kept, and one that was
 stopped goes on from its newest checkpoint. The settings are those of the paper that the task is
-from (tfbio/task_types/tasks.py). Further flags:
+from (tfbio/task_types/task_table.py). Further flags:
 
   --from_scratch    same architecture and vocabulary, random weights: shows the gain of pretraining
   --hparams=hparams/finetuning/sentence_roles.json    settings from a file, or inline JSON
@@ -44,12 +44,12 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from tfbio.base import cli, config, device_flags, paths, storage
+from tfbio.base import cli, config, device_flags, errors, path_checks, storage
 from tfbio.runs import sweep
-from tfbio.task_types import own_data, tasks, types
-from tfbio.task_types.finetuning_config import find_protocol
+from tfbio.task_types import own_data, task_table, types
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.protocols import find_protocol
 from tfbio.task_types.task import Task
-from tfbio.task_types.types import FinetuningConfig
 from tfbio.training import devices
 
 if TYPE_CHECKING:
@@ -60,7 +60,9 @@ flags.DEFINE_enum(
     "mode", "train", ["train", "predict"], "Fine-tune, or use a fine-tuned model on new text."
 )
 flags.DEFINE_string(
-    "task", "", f"{', '.join(tasks.TASKS)}; or, for data of your own, {', '.join(own_data.OWN)}."
+    "task",
+    "",
+    f"{', '.join(task_table.TASKS)}; or, for data of your own, {', '.join(own_data.OWN)}.",
 )
 flags.DEFINE_string(
     "data_dir", "", "Folder with the task's files: train, dev and test, .tsv (of answers .json)."
@@ -140,7 +142,7 @@ flags.DEFINE_enum(
 
 
 # The flags that each mode needs, and their meaning.
-NEEDED = {
+_NEEDED = {
     "train": {
         "task": "the task's name, such as sentence_roles",
         "data_dir": "the folder with the task's files",
@@ -154,21 +156,36 @@ NEEDED = {
     },
 }
 # Further flags that only the other mode takes.
-NOT_WITH = {
+_NOT_WITH = {
     "train": ["format"],
     "predict": ["from_scratch", "hparams", "sweep", "seeds", "dry_run", "negative_label"],
 }
 
 
 def main(argv: list[str]) -> None:
-    """Fine-tunes or predicts, as the flags say."""
+    """Runs run_finetuning.py: fine-tunes an encoder, or predicts for new text, as the flags say.
+
+    Writes the scores, predictions and weights of a run or a sweep into --output_dir; with
+    --mode=predict the predictions for new text to --output; with --dry_run it only prints an
+    estimate. Returns nothing.
+
+    Args:
+      argv: the command line without its flags, a list of strings: the program alone.
+
+    Raises:
+      UsageError: there are arguments, or a flag is missing, wrong or does not go with the others.
+      UserError: the data, a checkpoint, a setting or a folder cannot be used, or another process
+        writes there.
+      Interrupted: the TPU or another worker is lost.
+      SystemExit: a signal ended the training; what is done is saved.
+    """
     cli.no_arguments(argv)
     _check_flags()
     device_flags.check(
         FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices, FLAGS.tpu_zone, FLAGS.gcp_project
     )
     if FLAGS.strategy == "multi_worker" and FLAGS.mode == "predict":
-        raise cli.UsageError(
+        raise errors.UsageError(
             "--strategy=multi_worker: --mode=predict runs on one machine; give mirrored or "
             "one_device."
         )
@@ -181,25 +198,25 @@ def main(argv: list[str]) -> None:
 def _check_flags() -> None:
     """Raises UsageError if a flag is missing, or does not go with the mode."""
     if FLAGS.estimate_for and not FLAGS.dry_run:
-        raise cli.UsageError("--estimate_for goes with --dry_run: a run takes what it finds.")
-    for name, meaning in NEEDED[FLAGS.mode].items():
+        raise errors.UsageError("--estimate_for goes with --dry_run: a run takes what it finds.")
+    for name, meaning in _NEEDED[FLAGS.mode].items():
         optional = FLAGS.dry_run and name == "output_dir"
         if not FLAGS[name].value and not optional:
-            raise cli.UsageError(f"--{name} is missing: {meaning}.")
+            raise errors.UsageError(f"--{name} is missing: {meaning}.")
     other = "predict" if FLAGS.mode == "train" else "train"
-    given = [name for name in NEEDED[other] if FLAGS[name].value]
-    given += [name for name in NOT_WITH[FLAGS.mode] if FLAGS[name].using_default_value is False]
+    given = [name for name in _NEEDED[other] if FLAGS[name].value]
+    given += [name for name in _NOT_WITH[FLAGS.mode] if FLAGS[name].using_default_value is False]
     if given:
-        raise cli.UsageError(f"--{given[0]} does not go with --mode={FLAGS.mode}.")
+        raise errors.UsageError(f"--{given[0]} does not go with --mode={FLAGS.mode}.")
 
 
 def _train() -> None:
     """Fine-tunes, or prints what a run would take."""
-    task = tasks.find(FLAGS.task, FLAGS.data_dir, FLAGS.negative_label)
+    task = task_table.find(FLAGS.task, FLAGS.data_dir, FLAGS.negative_label)
     swept, settings = _read_settings(task)
     task_types = [types.make(task.task_type, task.labels, each) for each in settings]
     task.files(FLAGS.data_dir)
-    paths.require_checkpoint("init_checkpoint", FLAGS.init_checkpoint)
+    path_checks.require_checkpoint("init_checkpoint", FLAGS.init_checkpoint)
     if not FLAGS.dry_run:
         _require_own_output(bool(swept))
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
@@ -246,9 +263,9 @@ def _read_settings(task: Task) -> tuple[list[str], list[FinetuningConfig]]:
     swept, combinations = sweep.combinations(FLAGS.sweep)
     for name in dict.fromkeys(text.partition("=")[0] for text in FLAGS.set):
         if name in swept:
-            raise cli.UsageError(f"{name} has a --sweep, and a --set: give one of them.")
+            raise errors.UsageError(f"{name} has a --sweep, and a --set: give one of them.")
         if name == "num_trials" and FLAGS.seeds:
-            raise cli.UsageError("num_trials has a --set, and --seeds, which is the same.")
+            raise errors.UsageError("num_trials has a --set, and --seeds, which is the same.")
     changes = [*FLAGS.set, *([f"num_trials={FLAGS.seeds}"] if FLAGS.seeds else [])]
     hparams = find_protocol(FLAGS.hparams, FLAGS.task)
     settings = [
@@ -256,7 +273,7 @@ def _read_settings(task: Task) -> tuple[list[str], list[FinetuningConfig]]:
         for chosen in combinations
     ]
     if FLAGS.dry_run and swept:
-        raise cli.UsageError("--dry_run goes without --sweep: give one value of each setting.")
+        raise errors.UsageError("--dry_run goes without --sweep: give one value of each setting.")
     return swept, settings
 
 
@@ -267,7 +284,7 @@ def _require_own_output(is_sweep: bool) -> None:
         of_sweep = name in ("sweep.json", "sweep.md") or "=" in name
         return of_sweep if is_sweep else "task" in known
 
-    paths.require_own("output_dir", FLAGS.output_dir, "run_finetuning.py", is_own)
+    path_checks.require_own("output_dir", FLAGS.output_dir, "run_finetuning.py", is_own)
 
 
 def _make_strategy() -> tf.distribute.Strategy:

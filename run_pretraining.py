@@ -22,10 +22,11 @@ import contextlib
 
 from absl import flags
 
-from tfbio.base import cli, config, device_flags, paths, storage
+from tfbio.base import cli, config, device_flags, errors, file_paths, path_checks, storage
 from tfbio.base.manifests import read_manifest
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.planning import pretraining_cost
+from tfbio.runs import pretraining_data
 from tfbio.training import devices
 
 FLAGS = flags.FLAGS
@@ -64,7 +65,23 @@ device_flags.define()
 
 
 def main(argv: list[str]) -> None:
-    """Pretrains, or prints an estimate, as the flags say."""
+    """Runs run_pretraining.py: pretrains a text encoder, or prints an estimate, as the flags say.
+
+    Writes checkpoints, `config.json`, the vocabulary and TensorBoard logs into --model_dir; with
+    --dry_run it only prints the FLOPs, memory and days of a run. Returns nothing.
+
+    Args:
+      argv: the command line without its flags, a list of strings: the program alone.
+
+    Raises:
+      UsageError: there are arguments, or a flag is missing, wrong or does not go with the others.
+      UserError: a folder, the examples or a checkpoint cannot be used, see `pretraining.pretrain`;
+        or another process writes to --model_dir.
+      Interrupted: the TPU or another worker is lost.
+      SystemExit: a signal ended the training; the step is saved.
+      KeyboardInterrupt: Ctrl-C came before the first step or after the last; its text says what is
+        saved.
+    """
     cli.no_arguments(argv)
     settings = config.load(PretrainingConfig, FLAGS.hparams, FLAGS.set)
     device_flags.check(
@@ -76,25 +93,25 @@ def main(argv: list[str]) -> None:
             _check_examples()
             from tfbio.runs import pretraining
 
-            data = pretraining.find_data(settings, FLAGS.examples)
+            data = pretraining_data.find_data(settings, FLAGS.examples)
         print(pretraining_cost.report(settings, FLAGS.estimate_for or "", data))
         return
     if FLAGS.estimate_for:
-        raise cli.UsageError("--estimate_for goes with --dry_run: a run takes what it finds.")
+        raise errors.UsageError("--estimate_for goes with --dry_run: a run takes what it finds.")
     if not FLAGS.examples:
-        raise cli.UsageError("--examples is missing: the folder that data_prep.examples wrote.")
+        raise errors.UsageError("--examples is missing: the folder that data_prep.examples wrote.")
     if not FLAGS.model_dir:
-        raise cli.UsageError("--model_dir is missing: where the checkpoints are to go.")
+        raise errors.UsageError("--model_dir is missing: where the checkpoints are to go.")
 
     profile_steps = _profile_steps(settings.num_train_steps)
     on_remote_tpu = FLAGS.tpu not in ("", "local")
     if on_remote_tpu:
-        paths.require_remote(FLAGS.tpu, "model_dir", [FLAGS.model_dir])
-        paths.require_remote(FLAGS.tpu, "examples", FLAGS.examples)
+        path_checks.require_remote(FLAGS.tpu, "model_dir", [FLAGS.model_dir])
+        path_checks.require_remote(FLAGS.tpu, "examples", FLAGS.examples)
     _check_examples()
     if FLAGS.init_checkpoint:
-        paths.require_checkpoint("init_checkpoint", FLAGS.init_checkpoint)
-    paths.require_own(
+        path_checks.require_checkpoint("init_checkpoint", FLAGS.init_checkpoint)
+    path_checks.require_own(
         "model_dir",
         FLAGS.model_dir,
         "run_pretraining.py",
@@ -104,12 +121,12 @@ def main(argv: list[str]) -> None:
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
     from tfbio.runs import pretraining, pretraining_folder
     from tfbio.training import distribution
-    from tfbio.weights.checkpoint_files import Source, source_of
+    from tfbio.weights.checkpoint_source import Source, source_of
 
     # This machine reads the checkpoints of other software.
     own = FLAGS.init_checkpoint and source_of(FLAGS.init_checkpoint) is Source.RUN
     if on_remote_tpu and own:
-        paths.require_remote(FLAGS.tpu, "init_checkpoint", [FLAGS.init_checkpoint])
+        path_checks.require_remote(FLAGS.tpu, "init_checkpoint", [FLAGS.init_checkpoint])
     strategy = distribution.make_strategy(
         FLAGS.tpu,
         FLAGS.strategy,
@@ -138,7 +155,7 @@ def main(argv: list[str]) -> None:
 def _check_examples() -> None:
     """Raises UserError if a folder or glob of --examples matches nothing."""
     for folder in FLAGS.examples:
-        if not storage.is_remote(folder) and not storage.find(folder):
+        if not file_paths.is_remote(folder) and not storage.find(folder):
             read_manifest(folder, "examples")  # which says so
 
 
@@ -153,12 +170,12 @@ def _profile_steps(num_train_steps: int) -> tuple[int, int] | None:
         return None
     numbers = [int(number) if number.isdecimal() else 0 for number in text.split(",")]
     if len(numbers) != 2 or not 1 <= numbers[0] <= numbers[1] <= num_train_steps:
-        raise cli.UsageError(
+        raise errors.UsageError(
             f"--profile_steps={text}: expected FIRST,LAST, two steps from 1 to {num_train_steps}, "
             "such as 201,210."
         )
     if FLAGS.tpu not in ("", "local"):
-        raise cli.UsageError(
+        raise errors.UsageError(
             f"--profile_steps traces this machine, and not those of --tpu={FLAGS.tpu}: there use "
             "TensorBoard's own button, 'Capture profile'."
         )

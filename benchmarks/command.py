@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from tfbio.base import cli
+from tfbio.base import cli, errors
 
 
 class Parser(argparse.ArgumentParser):
@@ -20,7 +20,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> None:
         """See argparse."""
-        raise cli.UsageError(f"{message}: see --help.")
+        raise errors.UsageError(f"{message}: see --help.")
 
 
 def count(text: str) -> int:
@@ -44,7 +44,7 @@ def require(*packages: str) -> None:
         in_pip or name for name, _, in_pip in names if importlib.util.find_spec(name) is None
     ]
     if missing:
-        raise cli.UserError(
+        raise errors.UserError(
             f"the package {missing[0]} is not installed, which this compares with: "
             f"pip install -c constraints.txt {' '.join(missing)}."
         )
@@ -58,7 +58,7 @@ def run(main: Callable[[], None]) -> None:
             main()
         except subprocess.CalledProcessError as error:
             command = " ".join(map(str, error.cmd))
-            raise cli.UserError(
+            raise errors.UserError(
                 f"{command:.150} ended with exit code {error.returncode}; see what it said above."
             ) from error
 

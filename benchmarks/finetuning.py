@@ -32,11 +32,11 @@ import numpy as np
 
 from benchmarks.command import Parser, count, require, run
 from tfbio.base import config
-from tfbio.base.cli import UserError
+from tfbio.base.errors import UserError
 from tfbio.formats.task_examples import TaggedSentence
-from tfbio.task_types import metrics, tasks
+from tfbio.task_types import entity_metrics, task_table
+from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.task import Task
-from tfbio.task_types.types import FinetuningConfig
 
 ENGINES = ("tfbio", "tfbio_padded", "hugging_face")
 STEPS = 10  # of a turn
@@ -204,7 +204,7 @@ def hugging_face_score(
             tags[word] = task.labels[tag]
         predicted.append(tags)
     truth = [sentence.tags for sentence, _, _ in test]
-    return metrics.entity_scores(truth, predicted)["f1"], seconds
+    return entity_metrics.entity_scores(truth, predicted)["f1"], seconds
 
 
 # --- Turns, and the tables -----------------------------------------------------------------------
@@ -332,7 +332,7 @@ def main() -> None:
     parser.add_argument("--engine", help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, default=0, help=argparse.SUPPRESS)
     flags = parser.parse_args()
-    task = tasks.find(flags.task, flags.data_dir)
+    task = task_table.find(flags.task, flags.data_dir)
     task.files(flags.data_dir)
     require("torch", "transformers", "accelerate")
     flags.model = flags.model or find_model()

@@ -31,8 +31,8 @@ from pathlib import Path
 from scipy import stats
 
 from benchmarks.finetuning import find_model
-from tfbio.base.cli import UserError
-from tfbio.task_types import tasks
+from tfbio.base.errors import UserError
+from tfbio.task_types import task_table
 
 TASKS = ("ncbi_disease", "bc5cdr_chem", "hoc", "chemprot")
 WAYS = {"default": [], "authors": ["--hparams=authors"]}
@@ -77,7 +77,7 @@ def run(flags: argparse.Namespace, task: str, way: str, learning_rate: str, seed
         return
     data_dir = str(Path(flags.data, task))
     # An epoch has as many examples as there are windows: one or two of NCBI's sentences have two.
-    examples = len(tasks.find(task, data_dir).examples(data_dir)["train"])
+    examples = len(task_table.find(task, data_dir).examples(data_dir)["train"])
     output = Path(flags.work, path.stem)
     command = [sys.executable, "run_finetuning.py", f"--task={task}", f"--data_dir={data_dir}"]
     command += [f"--init_checkpoint={flags.model}", f"--output_dir={output}", *WAYS[way]]

@@ -29,8 +29,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.command import Parser, count, require, run
-from tfbio.base import config, storage
-from tfbio.base.cli import UsageError, UserError
+from tfbio.base import config, file_paths
+from tfbio.base.errors import UsageError, UserError
 from tfbio.base.manifests import Manifest, read_manifest
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.text import vocabularies
@@ -182,7 +182,7 @@ def serve(engine: str, settings: PretrainingConfig, examples: str) -> None:
 def curve(engine: str, seed: int, flags: argparse.Namespace) -> Iterator[list[float]]:
     """Yields [step, generator's loss, discriminator's loss] for every point of one run."""
     command = [sys.executable, "-m", "benchmarks.loss_curve", "--engine", engine]
-    command += ["--seed", str(seed), "--examples", storage.absolute(flags.examples)]
+    command += ["--seed", str(seed), "--examples", file_paths.absolute(flags.examples)]
     command += ["--steps", str(flags.steps), "--batch_size", str(flags.batch_size)]
     command += [f"--set={change}" for change in flags.set]
     process = subprocess.Popen(

@@ -40,9 +40,10 @@ import numpy as np
 
 from benchmarks.command import Parser, count, require, run
 from tfbio.base import config
-from tfbio.base.cli import UserError
+from tfbio.base.errors import UserError
 from tfbio.objectives import objective_cost
 from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.training import devices
 
 ROOT = Path(__file__).resolve().parents[1]
 PARALLEL_PARTS = 2  # of tfbio: one on each of the machine's cores
@@ -81,8 +82,6 @@ SHAPES = {
 ENGINES = ("tfbio", "tfbio_input", "hugging_face", "hugging_face_dynamic")
 # Of "tfbio_input" for one step of the others; many, as it reads ahead while others compute.
 INPUT_STEPS = 500
-
-
 # --- The engines, each in a process of its own ---------------------------------------------------
 
 
@@ -132,7 +131,7 @@ def tfbio_engine(
         tokens, _ = read_and_mask(iterator, tf.constant(steps))
         return steps * shape.batch_size, int(tokens)
 
-    return read if input_alone else train, distribution.measured_peak
+    return read if input_alone else train, devices.measured_peak
 
 
 def hugging_face_engine(

@@ -28,7 +28,7 @@ from absl import flags
 
 from data_prep.readers import input_files, pubmed
 from data_prep.sentences import splitters
-from tfbio.base import cli
+from tfbio.base import cli, errors
 
 Split = Callable[[list[str]], Iterable[Sequence[str]]]
 
@@ -264,7 +264,7 @@ def main(argv: list[str]) -> None:
     cli.no_arguments(argv)
     flag = flags.FLAGS
     if flag.shared and not os.path.isdir(flag.shared):
-        raise cli.UserError(f"--shared={flag.shared}: there is no such folder.")
+        raise errors.UserError(f"--shared={flag.shared}: there is no such folder.")
     for name in (*splitters.BEST_FIRST, *PEERS):
         there = importlib.util.find_spec(name)
         print(f"- {name} {importlib.metadata.version(name) if there else 'is not installed'}")

@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from data_prep.running import command
 from data_prep.selection import articles
-from tfbio.base import cli, paths, storage
+from tfbio.base import cli, errors, messages, path_checks, storage
 from tfbio.base.document_records import Document, read_documents
 from tfbio.base.manifests import Manifest, read_manifest
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
@@ -35,20 +34,25 @@ ABSTRACTS, BODIES = "abstracts", "full texts"
 def measure(
     documents: str | os.PathLike, vocab: str = "", lower_case: bool = True
 ) -> dict[str, Any]:
-    """Counts the words, sentences and tokens in a folder of documents.
+    """Counts the words, sentences and tokens of a corpus, for its report.
+
+    Shows its progress on stderr.
 
     Args:
-      documents: the folder.
-      vocab: a vocabulary for the tokens per word, or "".
+      documents: the folder of documents.
+      vocab: the path of a vocabulary to count tokens with; "" to count none.
       lower_case: for a WordPiece vocabulary, True to lower-case text and strip accents first.
 
     Returns:
-      A dictionary: "words" and "sentences": for `ABSTRACTS` and `BODIES` an int64 array [documents]
-      (titles count as words, not as sentences); "tokens": their number; "unknown": how many of them
-      are the unknown token. Without `vocab` the last two are 0.
+      A dictionary of four items. "words" and "sentences" are dictionaries with the keys "abstracts"
+      (`ABSTRACTS`, which has other abstracts too) and "full texts" (`BODIES`); each value is an
+      int64 array [documents of the kind], the number of words or sentences of each document in
+      order. Words are runs without white space; those of titles count, but titles are no sentences.
+      "tokens" is the number of tokens of all documents, "unknown" the number of unknown tokens
+      among them; both are ints, 0 without `vocab`.
 
     Raises:
-      DataError: `documents` is not a whole folder of documents.
+      DataError: `documents` is not a whole folder of documents, or one of its shards is damaged.
       VocabularyError: the vocabulary cannot be used.
     """
     from tqdm import tqdm
@@ -90,7 +94,7 @@ def _batches(documents: Iterator[Document]) -> Iterator[list[Document]]:
         yield batch
 
 
-def write_report(
+def _write_report(
     documents: str | os.PathLike,
     output: str | os.PathLike,
     *,
@@ -102,7 +106,7 @@ def write_report(
     Args:
       documents: the folder of documents.
       output: the folder to write to; it is made if it does not exist.
-      vocab: a vocabulary for the tokens per word, or "".
+      vocab: the path of a vocabulary for the tokens per word, or "".
       lower_case: for a WordPiece vocabulary, True to lower-case text and strip accents first.
 
     Returns:
@@ -119,7 +123,7 @@ def write_report(
     try:
         Path(output).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise cli.UserError(f"cannot write to {output}: {error.strerror}.") from error
+        raise errors.UserError(f"cannot write to {output}: {error.strerror}.") from error
     _plot(manifest.counts, measured, Path(output) / "report.png")
     path = Path(output) / "report.md"
     storage.write_text(path, "\n".join(_lines(manifest, measured, vocab)) + "\n")
@@ -204,7 +208,10 @@ def _plot(counts: dict[str, Any], measured: dict[str, Any], path: Path) -> None:
 
 
 def define_flags() -> None:
-    """Defines the command's absl flags, and returns nothing."""
+    """Defines the absl flags of the corpus report's command, and returns nothing.
+
+    They are `--documents`, `--output`, `--vocab` and `--lower_case`.
+    """
     flags.DEFINE_string("documents", None, "Folder of documents to read.", required=True)
     flags.DEFINE_string("output", None, "Folder to write to.", required=True)
     flags.DEFINE_string("vocab", "", "A vocabulary, for the tokens per word.")
@@ -212,23 +219,28 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command: writes the report, and prints the path of report.md.
+    """Runs the command `python -m data_prep.corpus_report`, which reports the content of a corpus.
+
+    Writes report.md and report.png into the folder `--output`, prints the path of report.md, and
+    returns nothing.
 
     Args:
       argv: the program's name alone.
 
     Raises:
-      UserError: there is another argument, `--output` is a file, `write_report` fails, or another
-        process writes to `--output`.
+      UserError: there is another argument; `--output` is a file or cannot be made, or another
+        process writes to it; the documents are missing or damaged; or the vocabulary cannot be
+        used.
+      OSError: a file cannot be written.
     """
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    paths.require_output("output", flag.output)
+    path_checks.require_output("output", flag.output)
     with storage.only_writer(flag.output):
-        path = write_report(
+        path = _write_report(
             flag.documents, flag.output, vocab=flag.vocab, lower_case=flag.lower_case
         )
-    command.say(str(path))
+    messages.say(str(path))
 
 
 if __name__ == "__main__":

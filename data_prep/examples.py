@@ -29,7 +29,7 @@ from absl import flags
 from data_prep.running import command, pipeline, work_folder
 from data_prep.sentences import example_rows, example_shards, packing
 from data_prep.sentences.example_rows import OBJECTIVES, PACKED_OBJECTIVES, SPLITS
-from tfbio.base import cli, storage
+from tfbio.base import cli, errors, file_paths, messages, storage
 from tfbio.base.example_records import ExampleFormat
 from tfbio.base.manifests import MANIFEST, Manifest, read_manifest, verify
 from tfbio.base.shards import Shard
@@ -44,17 +44,18 @@ _SHARD_BYTES = 32 << 20
 
 @dataclasses.dataclass(frozen=True)
 class ExampleSettings:
-    """Settings that the examples depend on, beside documents and vocabulary.
+    """The settings of the third stage, the making of examples, beside documents and vocabulary.
 
     Attributes:
-      objective: of pretraining, one of `example_rows.OBJECTIVES`: "electra", "next_sentence",
-        "sentence_order" or "full_sentences".
-      packing: put several documents into an example.
-      sequence_length: tokens in an example.
-      lower_case: lower-case the text and strip accents, with a WordPiece vocabulary.
-      held_out_fraction: share of the articles kept out of training.
-      shards: training files to write; 0: one for each 32 MiB of documents, and at least 16.
-      seed: of the segments' lengths and of the shuffle.
+      objective: the pretraining objective that the examples are for: "electra", "next_sentence",
+        "sentence_order" or "full_sentences" (`example_rows.OBJECTIVES`).
+      packing: True to put several documents into an example.
+      sequence_length: the tokens in an example, with special tokens and padding.
+      lower_case: True to lower-case the text and strip accents, with a WordPiece vocabulary.
+      held_out_fraction: the share (0 to 1) of the articles that is kept out of training.
+      shards: the number of training shards to write; 0: one for each 32 MiB of documents, and at
+        least 16.
+      seed: the seed of the segments' lengths and of the shuffle.
 
     Raises:
       UsageError: `packing` with an objective other than "electra" or "full_sentences".
@@ -70,40 +71,45 @@ class ExampleSettings:
 
     def __post_init__(self) -> None:
         if self.packing and self.objective not in PACKED_OBJECTIVES:
-            raise cli.UsageError(
+            raise errors.UsageError(
                 f"--packing cannot be had with --objective={self.objective}, whose label belongs "
                 "to a whole example: leave it out, or take "
                 f"{' or '.join(PACKED_OBJECTIVES)}."
             )
 
 
-DEFAULTS = ExampleSettings()
+_DEFAULTS = ExampleSettings()
 
 
 def make_examples(
     documents: str | os.PathLike,
     vocab: str | os.PathLike,
     output: str | os.PathLike,
-    settings: ExampleSettings = DEFAULTS,
+    settings: ExampleSettings = _DEFAULTS,
     *,
     overwrite: bool = False,
     runner: pipeline.Runner = pipeline.LOCAL,
 ) -> Manifest:
-    """Makes pretraining examples of documents, or reuses finished ones with the same settings.
+    """Makes pretraining examples of documents: the whole third stage of data preparation.
 
     Writes `train-*.tfrecord`, `heldout-*.tfrecord`, a copy of the vocabulary and `manifest.json`.
+    Finished examples with the same settings are reused, and an interrupted run is continued.
 
     Args:
       documents: the folder of documents.
-      vocab: the vocabulary to encode with: vocab.txt, *.model or vocab.json.
+      vocab: the path of the vocabulary to encode with: vocab.txt, *.model or vocab.json.
       output: the folder to write to.
-      settings: on which the examples depend.
-      overwrite: replace finished output that has other settings.
-      runner: where the work is done.
+      settings: the settings that the examples depend on.
+      overwrite: True to replace finished examples, whatever their settings.
+      runner: where the Beam pipeline runs.
 
     Returns:
-      The manifest of the folder `output`: its shards, each with its split ("train" or "heldout"),
-      its settings, and counts such as "examples", "train_examples", "tokens" and "padding_share".
+      The `Manifest` of the folder `output`, of kind "examples". Its `shards` have the split "train"
+      or "heldout". Its `counts` has ints for "examples", "train_examples", "heldout_examples",
+      "documents", "train_documents", "heldout_documents", "pieces" (parts of documents in
+      examples), "tokens", "special_tokens", "unknown_tokens", "document_tokens" and
+      "dropped_tokens"; and floats for the shares (0 to 1) "padding_share", "unknown_share" and
+      "dropped_share", and for "documents_in_an_example", a mean.
 
     Raises:
       VocabularyError: `vocab` is not a vocabulary.
@@ -111,16 +117,17 @@ def make_examples(
         were made with other settings, or cannot be written.
       UserError: Beam does not know one of the runner's flags, or a worker process died.
       OSError: the operating system refused something, such as room on the disk.
+      RuntimeError: a worker of the local runner failed for another reason.
     """
     # The workers' current folder may be another.
-    documents, vocab, output = map(storage.absolute, (documents, vocab, output))
+    documents, vocab, output = map(file_paths.absolute, (documents, vocab, output))
     files = vocabularies.vocabulary_files(vocab)
     # If one is missing, loading the vocabulary says so.
     vocab_sha256 = vocabularies.sha256_of(vocab) if all(file.is_file() for file in files) else ""
     tokenizer = example_rows.load_tokenizer(vocab, vocab_sha256, settings.lower_case)
     source = read_manifest(documents, "documents")
     described = {
-        "documents_sha256": storage.sha256_of(storage.at(documents, MANIFEST)),
+        "documents_sha256": storage.sha256_of(file_paths.at(documents, MANIFEST)),
         "vocab_sha256": vocab_sha256,
         "vocab_size": tokenizer.vocab_size,
         "objective": settings.objective,
@@ -134,9 +141,11 @@ def make_examples(
         "shards": settings.shards or _shards_for(source),
         "seed": settings.seed,
     }
-    manifest = work_folder.finished(storage.at(output, MANIFEST), "examples", described, overwrite)
+    manifest = work_folder.finished(
+        file_paths.at(output, MANIFEST), "examples", described, overwrite
+    )
     if manifest is not None:
-        command.say(f"{output} is complete and is reused.")
+        messages.say(f"{output} is complete and is reused.")
         return manifest
     verify(documents, source, full=True)
 
@@ -239,7 +248,11 @@ def _counts(work: Path, written: list[Shard], sequence_length: int) -> dict[str,
 
 
 def define_flags() -> None:
-    """Defines the command's absl flags, and returns nothing."""
+    """Defines the absl flags of the command that makes pretraining examples, and returns nothing.
+
+    They are `--documents`, `--vocab`, `--output`, one for each setting of `ExampleSettings`, and
+    those of `command.define_common_flags`.
+    """
     flags.DEFINE_string("documents", None, "Folder of documents to read.", required=True)
     flags.DEFINE_string(
         "vocab", None, "vocab.txt, *.model or vocab.json to encode with.", required=True
@@ -247,7 +260,7 @@ def define_flags() -> None:
     flags.DEFINE_string("output", None, "Folder to write to.", required=True)
     flags.DEFINE_enum(
         "objective",
-        DEFAULTS.objective,
+        _DEFAULTS.objective,
         OBJECTIVES,
         "What examples are made for: electra; next_sentence (BERT); sentence_order (ALBERT); "
         "full_sentences (RoBERTa, and BERT without sentence pairs).",
@@ -279,14 +292,17 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command: makes the examples that the flags ask for, and prints their counts.
+    """Runs the command `python -m data_prep.examples`, the third stage of data preparation.
+
+    Makes the pretraining examples that the flags ask for, prints their counts, and returns nothing.
 
     Args:
       argv: the program's name and Beam's flags.
 
     Raises:
-      UserError: `--packing` does not go with the objective, `make_examples` fails, or another
-        process writes to `--output`.
+      UserError: `--packing` does not go with the objective, the examples cannot be made, as
+        `make_examples` says, or another process writes to `--output`.
+      OSError: the operating system refused something, such as room on the disk.
     """
     flag = flags.FLAGS
     with storage.only_writer(flag.output):
@@ -307,7 +323,7 @@ def main(argv: list[str]) -> None:
             runner=command.runner(argv),
         )
     counts = manifest.counts
-    command.say(
+    messages.say(
         f"{counts.get('train_examples', 0):,} training and {counts.get('heldout_examples', 0):,} "
         f"held-out examples of {counts.get('documents', 0):,} documents in {flag.output}: "
         f"{counts.get('tokens', 0):,} tokens, {counts['unknown_share']:.3%} of them unknown; "

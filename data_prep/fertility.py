@@ -24,13 +24,12 @@ from typing import NamedTuple
 
 from absl import flags
 
-from data_prep.running import command
-from tfbio.base import cli, paths, storage
+from tfbio.base import cli, errors, messages, path_checks, storage
 from tfbio.base.document_records import read_documents
 from tfbio.base.manifests import read_manifest
 from tfbio.text.fast_tokenizer import FastTokenizer, load_fast_tokenizer
 
-DEFINITION = """\
+_DEFINITION = """\
 A word of documents is a run between whitespace in a title or a sentence, with the punctuation
 that touches it ("(p<0.05)," is one word). A word of a benchmark file is one of its lines, as its
 authors cut the text ("(", "p", "<" are three); those whose tag is not O are inside of mentions.
@@ -38,12 +37,12 @@ Every occurrence counts. A word is encoded as it stands in a text, after a space
 
 
 class Fertility(NamedTuple):
-    """Numbers that say how a vocabulary cuts the words of a text.
+    """The fertility of a vocabulary on a text, and two more numbers on how it cuts the words.
 
     Attributes:
-      tokens_per_word: mean number of tokens of a word.
-      whole: share (0 to 1) of the words that are one token, and not the unknown one.
-      unknown: share (0 to 1) of the tokens that are unknown.
+      tokens_per_word: the fertility, the mean number of tokens of a word.
+      whole: the share (0 to 1) of the words that are one token, and not the unknown one.
+      unknown: the share (0 to 1) of the tokens that are unknown.
     """
 
     tokens_per_word: float
@@ -52,21 +51,24 @@ class Fertility(NamedTuple):
 
 
 def measure(tokenizer: FastTokenizer, words: Counter[str]) -> Fertility:
-    """Measures how a vocabulary cuts words, each as often as it was counted.
+    """Measures the fertility of a vocabulary: into how many tokens it cuts the words of a text.
 
     Args:
-      tokenizer: the tokenizer.
-      words: how often each word occurs.
+      tokenizer: the tokenizer of the vocabulary.
+      words: for each word the number of its occurrences, by which it is weighted.
 
     Returns:
-      A `Fertility` of three floats: tokens per word, share of words kept whole, share of tokens
-      unknown.
+      A `Fertility` of three floats: `tokens_per_word`, the mean number of tokens of a word;
+      `whole`, the share (0 to 1) of the words that are one token; `unknown`, the share of unknown
+      tokens.
 
     Raises:
       UserError: there are no words.
     """
     if not words:
-        raise cli.UserError("there are no words to measure: the documents or the file are empty.")
+        raise errors.UserError(
+            "there are no words to measure: the documents or the file are empty."
+        )
     tokens = whole = unknown = 0
     for word, count in words.items():
         ids = _inside(tokenizer, word)
@@ -86,13 +88,16 @@ def _inside(tokenizer: FastTokenizer, word: str) -> list[int]:
 
 
 def document_words(folder: str | os.PathLike) -> Counter[str]:
-    """Counts the words in the titles and sentences of a folder of documents.
+    """Counts the words of a folder of documents, for measuring fertility on them.
+
+    Shows its progress on stderr.
 
     Args:
-      folder: of the documents.
+      folder: the folder of documents.
 
     Returns:
-      The number of occurrences of each word, a run of characters between white space.
+      For each word, a run of characters between white space in a title or sentence, the number of
+      its occurrences.
 
     Raises:
       DataError: it is no whole folder of documents, or a document in it is damaged.
@@ -111,7 +116,7 @@ def document_words(folder: str | os.PathLike) -> Counter[str]:
 
 
 def mention_words(path: str | os.PathLike) -> tuple[Counter[str], Counter[str]]:
-    """Counts the words of a file of tagged words.
+    """Counts the words of a file of tagged words, for measuring fertility on them.
 
     Args:
       path: a file (also gzipped) of one word and its tag a line, a tab between; the tag is the last
@@ -122,7 +127,8 @@ def mention_words(path: str | os.PathLike) -> tuple[Counter[str], Counter[str]]:
       of mentions (words that never are have no entry).
 
     Raises:
-      UserError: the file cannot be read, a line has no tag, or no word is inside a mention.
+      UserError: the file cannot be read or is not in UTF-8, a line has no tag, or no word is inside
+        a mention.
     """
     every: Counter[str] = Counter()
     inside: Counter[str] = Counter()
@@ -135,18 +141,18 @@ def mention_words(path: str | os.PathLike) -> tuple[Counter[str], Counter[str]]:
                     continue
                 word, *columns = line.rstrip("\r\n").split("\t")
                 if not word or not columns or not columns[-1]:
-                    raise cli.UserError(
+                    raise errors.UserError(
                         f"{path}, line {number}: a word, a tab and its tag were expected."
                     )
                 every[word] += 1
                 inside[word] += columns[-1] != "O"
     except (OSError, UnicodeDecodeError, EOFError) as error:
-        raise cli.UserError(
-            f"--mentions: {path} cannot be read: {storage.reason(error)}."
+        raise errors.UserError(
+            f"--mentions: {path} cannot be read: {messages.reason(error)}."
         ) from error
     inside = +inside  # without words that never are
     if not inside:
-        raise cli.UserError(f"--mentions: {path} has no word inside of a mention.")
+        raise errors.UserError(f"--mentions: {path} has no word inside of a mention.")
     return every, inside
 
 
@@ -156,18 +162,19 @@ def report(
     documents: str | None = None,
     mentions: Sequence[str] = (),
 ) -> str:
-    """Makes a Markdown table of how vocabularies cut words, and adds the definition of a word.
+    """Makes the fertility report: a Markdown table of how vocabularies cut the words of texts.
 
     Args:
-      vocabularies: their paths.
+      vocabularies: the paths of the vocabularies.
       lower_case: True if the `vocab.txt` are of lower-cased text.
       documents: a folder of documents to measure; None: none.
-      mentions: files of tagged words to measure.
+      mentions: the paths of files of tagged words to measure.
 
     Returns:
-      The text, with a row for each vocabulary and text (a file of mentions is two texts: all words,
-      and those inside of mentions). The columns are vocabulary, kind, size, text, words, tokens per
-      word, words kept whole, and tokens unknown.
+      The table as a string, with the definition of a word below it. It has a row for each
+      vocabulary and text (a file of mentions is two texts: all words, and those inside of
+      mentions). The columns are vocabulary, kind, size, text, words, tokens per word, words kept
+      whole, and tokens unknown.
 
     Raises:
       UsageError: there is neither `documents` nor `mentions`.
@@ -184,7 +191,7 @@ def report(
     texts = {f"documents {documents}": document_words(documents)} if documents else {}
     texts |= of_mentions
     if not texts:
-        raise cli.UsageError(
+        raise errors.UsageError(
             "there is nothing to measure: give --documents or --mentions, or both."
         )
     columns = ("vocabulary", "kind", "size", "text", "words")
@@ -209,7 +216,7 @@ def report(
                     )
                 )
             )
-    return "\n".join([*lines, "", DEFINITION, ""])
+    return "\n".join([*lines, "", _DEFINITION, ""])
 
 
 def _row(cells: Iterable[str]) -> str:
@@ -217,7 +224,10 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def define_flags() -> None:
-    """Defines the command's absl flags, and returns nothing."""
+    """Defines the absl flags of the command that measures fertility, and returns nothing.
+
+    They are `--vocab`, `--lower_case`, `--documents`, `--mentions` and `--output`.
+    """
     cli.define_list(
         "vocab", None, "Vocabularies: vocab.txt, *.model, or vocab.json.", required=True
     )
@@ -228,26 +238,29 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command: prints the table, and writes it to the file `--output` if given.
+    """Runs the command `python -m data_prep.fertility`, which compares vocabularies.
+
+    Prints the table, writes it to the file `--output` if given, and returns nothing.
 
     Args:
       argv: the program's name alone.
 
     Raises:
-      UserError: there is another argument, `report` fails, or the output cannot be written.
+      UserError: there is another argument, there is nothing to measure, a vocabulary or text cannot
+        be used, or the output cannot be written or is a folder.
     """
     cli.no_arguments(argv)
     flag = flags.FLAGS
     if flag.output:
-        paths.require_output("output", flag.output, is_folder=False)
+        path_checks.require_output("output", flag.output, is_folder=False)
     text = report(flag.vocab, flag.lower_case, flag.documents, flag.mentions)
-    command.say(text.rstrip("\n"))
+    messages.say(text.rstrip("\n"))
     if flag.output:
         try:
             with storage.only_writer(flag.output):
                 storage.write_text(flag.output, text)
         except OSError as error:
-            raise cli.UserError(f"cannot write {flag.output}: {error.strerror}.") from error
+            raise errors.UserError(f"cannot write {flag.output}: {error.strerror}.") from error
 
 
 if __name__ == "__main__":

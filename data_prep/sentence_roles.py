@@ -20,16 +20,18 @@ from pathlib import Path
 from absl import flags
 
 from data_prep.running import command, work_folder
-from tfbio.base import cli, storage
-from tfbio.base.document_records import Document, hash_fraction, is_held_out, read_documents
+from tfbio.base import cli, messages, storage
+from tfbio.base.document_records import Document, read_documents
+from tfbio.base.errors import DataError
+from tfbio.base.held_out import hash_fraction, is_held_out
 from tfbio.base.manifests import MANIFEST, Manifest, read_manifest
-from tfbio.base.shards import DataError, Shard
+from tfbio.base.shards import Shard
 
 LABELS = ("background", "objective", "methods", "results", "conclusions")
-SPLITS = ("train", "dev", "test")
+_SPLITS = ("train", "dev", "test")
 
 
-def split_of(article: str, held_out_fraction: float) -> str:
+def _split_of(article: str, held_out_fraction: float) -> str:
     """Returns the split of an article, which depends on its id alone.
 
     Args:
@@ -45,7 +47,7 @@ def split_of(article: str, held_out_fraction: float) -> str:
 
 
 def roles(document: Document) -> list[str] | None:
-    """Returns the label of each sentence of a document.
+    """Returns the role of each sentence in a structured abstract, such as "methods" or "results".
 
     Args:
       document: an abstract, or a full text.
@@ -53,7 +55,7 @@ def roles(document: Document) -> list[str] | None:
     Returns:
       A list with one of `LABELS` ("background", "objective", "methods", "results" or "conclusions")
       for each sentence. None if the document does not suit the task: it is no abstract, has a
-      sentence outside of such sections, or has only one label.
+      sentence outside of sections with these roles, or has only one role.
     """
     if document.id != document.article:
         return None  # no abstract: a full text's sections have titles of the authors' own
@@ -70,23 +72,25 @@ def make_sentence_roles(
     held_out_fraction: float = 0.05,
     overwrite: bool = False,
 ) -> Manifest:
-    """Writes train.tsv, dev.tsv, test.tsv and manifest.json, or reuses finished ones.
+    """Makes the labelled task of sentence roles from documents, or reuses a finished one.
 
-    A line of a `.tsv` file is a sentence: its document's id, its label, and its text.
+    Writes train.tsv, dev.tsv, test.tsv and manifest.json. The first line of a `.tsv` file names its
+    columns, and each other line is a sentence: its document's id, its label, and its text.
 
     Args:
       documents: the folder of documents.
       output: the folder to write to.
-      held_out_fraction: share of the articles in dev and test together.
-      overwrite: replace finished output that has other settings.
+      held_out_fraction: the share (0 to 1) of the articles in dev and test together.
+      overwrite: True to replace finished output, whatever its settings.
 
     Returns:
-      The manifest of the folder `output`. Its `counts` has for each split a dictionary of the
-      numbers of "articles", of "sentences", and of sentences with each label.
+      The `Manifest` of the folder `output`, of kind "sentence_roles". Its `counts` has for "train",
+      "dev" and "test" a dictionary of ints: "articles", "sentences", and for each of `LABELS` the
+      number of its sentences. Its `shards` are the three files, whose records are sentences.
 
     Raises:
-      DataError: `documents` is not a folder of documents, has no article for one of the splits, or
-        `output` was made with other settings or cannot be written.
+      DataError: `documents` is not a whole folder of documents, has no suitable article for one of
+        the splits, or `output` was made with other settings or cannot be written.
       OSError: a file cannot be written.
     """
     from tqdm import tqdm
@@ -99,18 +103,18 @@ def make_sentence_roles(
     output = Path(output)
     manifest = work_folder.finished(output / MANIFEST, "sentence_roles", settings, overwrite)
     if manifest is not None:
-        command.say(f"{output} is complete and is reused.")
+        messages.say(f"{output} is complete and is reused.")
         return manifest
 
     work = work_folder.open_work(output, settings, overwrite)
     articles: Counter[str] = Counter()
-    labels_of: dict[str, Counter[str]] = {split: Counter() for split in SPLITS}
+    labels_of: dict[str, Counter[str]] = {split: Counter() for split in _SPLITS}
     with storage.naming(output), ExitStack() as stack:
         files = {
             split: stack.enter_context(
                 open(work / f"{split}.tsv", "w", encoding="utf-8", newline="")
             )
-            for split in SPLITS
+            for split in _SPLITS
         }
         for file in files.values():
             file.write("id\tlabel\tsentence\n")
@@ -120,13 +124,13 @@ def make_sentence_roles(
             labels = roles(document)
             if labels is None:
                 continue
-            split = split_of(document.article, held_out_fraction)
+            split = _split_of(document.article, held_out_fraction)
             articles[split] += 1
             labels_of[split].update(labels)
             for label, sentence in zip(labels, document.sentences, strict=True):
                 # White space was made single spaces when the XML was read: no tab, no line end.
                 files[split].write(f"{document.id}\t{label}\t{sentence}\n")
-    empty = [split for split in SPLITS if not articles[split]]
+    empty = [split for split in _SPLITS if not articles[split]]
     if empty:
         work_folder.close_work(output, None)
         raise DataError(
@@ -134,7 +138,7 @@ def make_sentence_roles(
             "give more documents, or another --held_out_fraction."
         )
     shards = []
-    for split in SPLITS:
+    for split in _SPLITS:
         path = output / f"{split}.tsv"
         shutil.move(work / path.name, path)
         lines = sum(labels_of[split].values())
@@ -143,7 +147,7 @@ def make_sentence_roles(
     counts = {
         split: {"articles": articles[split], "sentences": sum(labels_of[split].values())}
         | {label: labels_of[split][label] for label in LABELS}
-        for split in SPLITS
+        for split in _SPLITS
     }
     manifest = Manifest("sentence_roles", settings, counts, shards)
     work_folder.close_work(output, manifest)
@@ -151,7 +155,10 @@ def make_sentence_roles(
 
 
 def define_flags() -> None:
-    """Defines the command's absl flags, and returns nothing."""
+    """Defines the absl flags of the command that makes the task of sentence roles; returns nothing.
+
+    They are `--documents`, `--output`, `--held_out_fraction` and `--overwrite`.
+    """
     flags.DEFINE_string("documents", None, "Folder of documents to read.", required=True)
     flags.DEFINE_string("output", None, "Folder to write to.", required=True)
     flags.DEFINE_float(
@@ -165,14 +172,17 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command: writes the task's files, and prints the counts of labels by split.
+    """Runs the command `python -m data_prep.sentence_roles`, which makes a labelled task.
+
+    Writes the task's files, prints the counts of labels by split, and returns nothing.
 
     Args:
       argv: the program's name alone.
 
     Raises:
-      UserError: there is another argument, `make_sentence_roles` fails, or another process writes
-        to `--output`.
+      UserError: there is another argument, the task cannot be made, as `make_sentence_roles` says,
+        or another process writes to `--output`.
+      OSError: a file cannot be written.
     """
     cli.no_arguments(argv)
     flag = flags.FLAGS
@@ -185,7 +195,7 @@ def main(argv: list[str]) -> None:
         )
     for split, counts in manifest.counts.items():
         text = ", ".join(f"{counts[label]:,} {label}" for label in LABELS)
-        command.say(
+        messages.say(
             f"{split}: {counts['sentences']:,} sentences of {counts['articles']:,} articles: {text}"
         )
 

@@ -29,14 +29,16 @@ from absl import flags
 
 from data_prep.running import command, work_folder
 from data_prep.sentences import vocabulary_training
-from tfbio.base import cli, storage
-from tfbio.base.document_records import hash_fraction, read_documents
+from tfbio.base import cli, errors, file_paths, messages, storage
+from tfbio.base.document_records import read_documents
+from tfbio.base.errors import DataError
+from tfbio.base.held_out import hash_fraction
 from tfbio.base.manifests import MANIFEST, Manifest, read_manifest, write_manifest
-from tfbio.base.shards import DataError, Shard
+from tfbio.base.shards import Shard
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
 # The kinds of vocabularies, with the ends of their files' names, by which they are loaded.
-KINDS = {"wordpiece": ".txt", "unigram": ".model", "bpe": ".model", "byte_bpe": ".json"}
+_KINDS = {"wordpiece": ".txt", "unigram": ".model", "bpe": ".model", "byte_bpe": ".json"}
 
 
 def make_vocabulary(
@@ -49,39 +51,40 @@ def make_vocabulary(
     sample_documents: int = 100_000,
     overwrite: bool = False,
 ) -> Manifest:
-    """Learns a vocabulary from documents, and writes its files, or reuses finished ones.
+    """Makes a vocabulary from documents: the whole second stage of data preparation.
 
     Writes `vocab.txt`, `*.model` with `*.vocab`, or `vocab.json` with `merges.txt`; and beside it
-    `<name>.manifest.json`.
+    `<name>.manifest.json`. A finished vocabulary with the same settings is reused.
 
     Args:
       documents: the folder of documents.
-      output: the vocabulary's file. Its name ends in ".txt" for "wordpiece", ".model" for "unigram"
-        and "bpe", ".json" for "byte_bpe".
+      output: the path of the vocabulary's file. Its name ends in ".txt" for "wordpiece", ".model"
+        for "unigram" and "bpe", ".json" for "byte_bpe".
       kind: "wordpiece", "unigram", "bpe" or "byte_bpe".
-      size: number of tokens.
+      size: the number of tokens.
       lower_case: True to lower-case text first; None: True, but False for "byte_bpe".
       sample_documents: about how many documents to learn from; 0: all.
-      overwrite: replace finished output that has other settings.
+      overwrite: True to replace finished output, whatever its settings.
 
     Returns:
-      The manifest: its settings, the files as shards, and the counts "tokens" (the vocabulary's
-      size, less than `size` if the text has too few) and "documents" (those it was learnt from).
+      The `Manifest`, of kind "vocabulary": its settings, the files as shards, and in `counts` the
+      ints "tokens" (the vocabulary's size, less than `size` if the text has too few) and
+      "documents" (those it was learnt from).
 
     Raises:
       UsageError: the end of the name of `output`, or `lower_case`, does not go with `kind`.
       UserError: `size` leaves no room for the characters, or is more than a SentencePiece model's
         text has.
-      DataError: `documents` is not a folder of documents; `output` has other settings, is another
-        command's file, or cannot be written.
+      DataError: `documents` is not a whole folder of documents; `output` has other settings, is
+        another command's file, or cannot be written.
       KeyError: `kind` is none of the four.
     """
-    output = storage.at(output)
+    output = file_paths.at(output)
     _check_arguments(output, kind, lower_case)
     lower_case = kind != "byte_bpe" if lower_case is None else lower_case
     source = read_manifest(documents, "documents")
     settings = {
-        "documents_sha256": storage.sha256_of(storage.at(documents, MANIFEST)),
+        "documents_sha256": storage.sha256_of(file_paths.at(documents, MANIFEST)),
         "kind": kind,
         "size": size,
         "lower_case": lower_case,
@@ -90,7 +93,7 @@ def make_vocabulary(
     manifest_path = output.with_name(f"{output.stem}.manifest.json")
     manifest = work_folder.finished(manifest_path, "vocabulary", settings, overwrite)
     if manifest is not None:
-        command.say(f"{output} is complete and is reused.")
+        messages.say(f"{output} is complete and is reused.")
         return manifest
 
     sample = _Sample(documents, source, sample_documents)
@@ -111,12 +114,12 @@ def make_vocabulary(
 
 def _check_arguments(output: Path, kind: str, lower_case: bool | None) -> None:
     """Checks that the name of the output and `lower_case` suit the kind of vocabulary."""
-    if output.suffix != KINDS[kind]:
-        raise cli.UsageError(
-            f"--output={output} does not suit --kind={kind}: the name must end in {KINDS[kind]}."
+    if output.suffix != _KINDS[kind]:
+        raise errors.UsageError(
+            f"--output={output} does not suit --kind={kind}: the name must end in {_KINDS[kind]}."
         )
     if kind == "byte_bpe" and lower_case:
-        raise cli.UsageError(
+        raise errors.UsageError(
             "--lower_case does not go with --kind=byte_bpe, which keeps all bytes."
         )
 
@@ -186,11 +189,15 @@ def _write(files: Mapping[Path, bytes], manifest_path: Path, overwrite: bool) ->
             with storage.written_whole(path) as stream:
                 stream.write(content)
     except OSError as error:
-        raise DataError(f"cannot write {output}: {storage.reason(error)}.") from error
+        raise DataError(f"cannot write {output}: {messages.reason(error)}.") from error
 
 
 def define_flags() -> None:
-    """Defines the command's absl flags, and returns nothing."""
+    """Defines the absl flags of the command that makes a vocabulary, and returns nothing.
+
+    They are `--documents`, `--output`, `--kind`, `--size`, `--lower_case`, `--sample_documents` and
+    `--overwrite`.
+    """
     flags.DEFINE_string("documents", None, "Folder of documents to learn from.", required=True)
     flags.DEFINE_string(
         "output",
@@ -198,7 +205,7 @@ def define_flags() -> None:
         "The vocab.txt (wordpiece), *.model (unigram, bpe) or vocab.json (byte_bpe) to write.",
         required=True,
     )
-    flags.DEFINE_enum("kind", "wordpiece", list(KINDS), "What the text is cut into, and how.")
+    flags.DEFINE_enum("kind", "wordpiece", list(_KINDS), "What the text is cut into, and how.")
     flags.DEFINE_integer("size", 30522, "Number of tokens.", lower_bound=1)
     flags.DEFINE_bool(
         "lower_case",
@@ -218,14 +225,16 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command: learns the vocabulary that the flags ask for, and prints its size.
+    """Runs the command `python -m data_prep.vocabulary`, the second stage of data preparation.
+
+    Learns the vocabulary that the flags ask for, prints its size, and returns nothing.
 
     Args:
       argv: the program's name alone.
 
     Raises:
-      UserError: there is another argument, `make_vocabulary` fails, or another process writes to
-        `--output`.
+      UserError: there is another argument, the vocabulary cannot be made, as `make_vocabulary`
+        says, or another process writes to `--output`.
     """
     cli.no_arguments(argv)
     flag = flags.FLAGS
@@ -240,12 +249,12 @@ def main(argv: list[str]) -> None:
             overwrite=flag.overwrite,
         )
     counts = manifest.counts
-    command.say(
+    messages.say(
         f"{counts['tokens']:,} tokens in {flag.output}, learnt from {counts['documents']:,} "
         "documents"
     )
     if missing := max(flag.size - counts["tokens"], 0):
-        command.say(
+        messages.say(
             f"--size={flag.size} asked for {missing:,} more, but no two tokens that could be "
             "joined stand together twice in these documents. Learn from more documents, or give "
             f"pretraining --set encoder.vocab_size={counts['tokens']}."

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from scripts.parity_comparisons import compare
 from scripts.parity_recording import KINDS, Recorded
-from tfbio.base import cli
+from tfbio.base import cli, errors
 
 FLAGS = flags.FLAGS
 
@@ -44,19 +44,19 @@ def find_kinds(folder: Path, wanted: Sequence[str] = ()) -> list[str]:
     try:
         recorded = list(json.loads((folder / "config.json").read_text())["kinds"])
     except (OSError, ValueError, KeyError) as error:
-        raise cli.UserError(
+        raise errors.UserError(
             f"--recording={folder}: expected the folder of a recording, with a config.json that "
             f"lists its kinds: {error!r}."
         ) from error
     unknown = sorted(set(recorded) - set(KINDS))
     if unknown:
-        raise cli.UserError(
+        raise errors.UserError(
             f"--recording={folder}: config.json has the kind {unknown[0]!r}; the kinds are "
             f"{', '.join(KINDS)}."
         )
     for kind in wanted:
         if kind not in recorded:
-            raise cli.UsageError(
+            raise errors.UsageError(
                 f"--kind={kind}: the recording has no such kind; it has {', '.join(recorded)}."
             )
     return [kind for kind in KINDS if kind in (wanted or recorded)]

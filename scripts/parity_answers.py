@@ -11,14 +11,15 @@ from tokenizers import normalizers, pre_tokenizers
 from scripts.parity_differences import Largest
 from scripts.parity_recording import Recorded, of_windows, tensors
 from tfbio.formats.task_examples import Question
-from tfbio.task_types import answer_scores, answers, packing
+from tfbio.task_types import answer_metrics, answers, null_threshold
+from tfbio.task_types.features import Features
 
 # Logits below this are those of masked tokens, where no answer can be.
 MASKED = -500.0
 
 
 def compare_outputs(
-    recorded: Recorded, largest: Largest, when: str, features: packing.Features, chosen: np.ndarray
+    recorded: Recorded, largest: Largest, when: str, features: Features, chosen: np.ndarray
 ) -> None:
     """Compares logits and, for the development set, the answers and their null odds.
 
@@ -170,8 +171,8 @@ def scores(recorded: Recorded, when: str) -> dict[str, float]:
     gold = [question.answers for question in questions]
 
     def at_threshold(threshold: float | None) -> dict[str, float]:
-        chosen = answers.with_threshold(predicted, threshold)
-        return answer_scores.squad_scores(gold, [own.best for own in chosen])
+        chosen = null_threshold.with_threshold(predicted, threshold)
+        return answer_metrics.squad_scores(gold, [own.best for own in chosen])
 
     given = at_threshold(recorded.own["all_settings"]["qa_na_threshold"])
     figures = {"f1": "f1", "exact": "exact_match"}
@@ -187,7 +188,7 @@ def scores(recorded: Recorded, when: str) -> dict[str, float]:
             value = given.get(f"{group}_{figure}", given[figure])
             own[f"{prefix}_{name}"] = 100.0 * value
     for name, figure in figures.items():
-        best = answers.null_threshold(questions, predicted, figure)
+        best = null_threshold.null_threshold(questions, predicted, figure)
         own[f"best_{name}"] = 100.0 * at_threshold(best)[figure]
         # The authors' scorer writes 0 where giving no answer at all is best.
         odds = [answer.null_odds for answer in predicted]

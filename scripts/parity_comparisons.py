@@ -12,7 +12,8 @@ from scripts import parity_answers
 from scripts.parity_differences import Difference, Largest, relative
 from scripts.parity_recording import Recorded, of_windows, tensors
 from tfbio.models.batches import NO_TARGET
-from tfbio.task_types import own_data, packing, tasks
+from tfbio.task_types import own_data, task_table
+from tfbio.task_types.features import Features
 
 # The metrics of each data set: recorded name -> our name; and the factor of the recorded values.
 METRICS = {
@@ -123,7 +124,7 @@ def _targets(recorded: Recorded, target: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _compare_outputs(
-    recorded: Recorded, largest: Largest, when: str, features: packing.Features, chosen: np.ndarray
+    recorded: Recorded, largest: Largest, when: str, features: Features, chosen: np.ndarray
 ) -> None:
     """Compares the logits and predictions of the development set or of a batch.
 
@@ -196,7 +197,7 @@ def _scores(recorded: Recorded) -> dict[str, float]:
     if task_type.of_tokens:
         outputs = of_windows(outputs, part, features)
     predicted = task_type.predictions(outputs, features, examples)
-    score = tasks.TASKS[recorded.task].score
+    score = task_table.TASKS[recorded.task].score
     if recorded.name == "multilabel":  # the labels are numbers in the recording
         score = own_data.own_score("multilabel", task_type.labels)
     own_scores = dict(score(examples, predicted))

@@ -18,15 +18,16 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfbio.base import config
-from tfbio.formats import task_files
+from tfbio.formats import squad
 from tfbio.formats.task_examples import LabelledText, TaggedSentence
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.runs.finetuner import Finetuner
 from tfbio.task_types import packing, types
-from tfbio.task_types.finetuning_config import PROTOCOLS, find_protocol
+from tfbio.task_types.features import Features
+from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.inference import make_model
+from tfbio.task_types.protocols import PROTOCOLS, find_protocol
 from tfbio.task_types.question_answering import QuestionAnswering
-from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import tokenization
 from tfbio.training import optimization
 from tfbio.weights import tensorflow1_weights, weight_names
@@ -216,7 +217,7 @@ class Recorded:
     def _examples(self) -> list:
         """Reads the examples."""
         if self.name == "qa":
-            return task_files.read_squad(str(self.folder / self.own["examples_file"]))
+            return squad.read(str(self.folder / self.own["examples_file"]))
         text = (self.folder / self.own["examples_file"]).read_text(encoding="utf-8")
         if self.name.startswith("tagging"):
             sentences = [block.split("\n") for block in text.split("\n\n")]
@@ -227,7 +228,7 @@ class Recorded:
         read = {"multilabel": _present, "regression": float}.get(self.name, str)
         return [LabelledText(**{**row, "label": read(row["label"])}) for row in named]
 
-    def features(self, examples: list) -> packing.Features:
+    def features(self, examples: list) -> Features:
         """Makes the features of examples."""
         return self.task_type.features(examples, self.tokenizer, self.config.sequence_length)
 
@@ -278,7 +279,7 @@ class Recorded:
         of_head = [f"{self.head}{own}/bias" for own in ("dense", "dense_1")]
         return name.endswith("self/key/bias") or (self.name == "qa" and name in of_head)
 
-    def part(self, features: packing.Features, chosen: np.ndarray) -> packing.Part:
+    def part(self, features: Features, chosen: np.ndarray) -> packing.Part:
         """Packs windows, by their numbers in `features`, into one part of a batch."""
         (part,) = self.finetuner._packer(features, len(chosen)).batch(chosen)
         return part
@@ -304,9 +305,7 @@ def tensors(part: packing.Part) -> dict[str, tf.Tensor]:
     return {name: tf.constant(array) for name, array in part.arrays.items()}
 
 
-def of_windows(
-    outputs: np.ndarray, part: packing.Part, features: packing.Features
-) -> list[np.ndarray]:
+def of_windows(outputs: np.ndarray, part: packing.Part, features: Features) -> list[np.ndarray]:
     """Divides the outputs of all windows in one part by window.
 
     Args:

@@ -30,11 +30,12 @@ from types import SimpleNamespace
 
 from absl import flags
 
-from tfbio.base import cli, config, paths
+from tfbio.base import cli, config, errors, path_checks
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig
-from tfbio.planning import hlo_cost, pretraining_cost, tpu_cost
-from tfbio.training import devices
+from tfbio.planning import hlo_cost, pretraining_cost
+from tfbio.planning import pretraining_cost_on_tpu as tpu_cost
+from tfbio.training import devices, precision
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPILER = "libtpu 0.0.52"
@@ -73,13 +74,13 @@ def main(argv: list[str]) -> None:
     """Prints a table with a line for each recipe, phase and TPU."""
     cli.no_arguments(argv)
     if not FLAGS.hparams and not FLAGS.draws:
-        raise cli.UsageError("--hparams is missing: the recipe, such as hparams/base.json.")
+        raise errors.UsageError("--hparams is missing: the recipe, such as hparams/base.json.")
     if FLAGS.hparams and FLAGS.draws:
-        raise cli.UsageError("--draws goes without --hparams: it draws the settings.")
+        raise errors.UsageError("--draws goes without --hparams: it draws the settings.")
     recipes = {x: config.load(PretrainingConfig, x, FLAGS.set) for x in FLAGS.hparams}
-    paths.require_output("results", FLAGS.results)
+    path_checks.require_output("results", FLAGS.results)
     if not os.path.exists(FLAGS.compiler):
-        raise cli.UserError(
+        raise errors.UserError(
             f"{FLAGS.compiler} is missing: `make tpu-check` sets up the TPU's compiler."
         )
     print(HEAD, flush=True)
@@ -146,7 +147,7 @@ def check(recipe: PretrainingConfig, length: int, tpu: str, batch_per_core: int 
     parts = planned or recipe.run.gradient_accumulation_steps
     while True:
         if batch % (device.count * parts):
-            raise cli.UserError(
+            raise errors.UserError(
                 f"train_batch_size {batch} does not divide by {device.count} devices"
                 + (f" with run.gradient_accumulation_steps={parts}." if parts > 1 else ".")
             )
@@ -184,7 +185,7 @@ def _lower(settings: PretrainingConfig, cores: int) -> str:
     from tfbio.training import distribution
 
     strategy = tpu_program.make_strategy(cores, one_copy=True)
-    distribution.set_precision(settings.run.precision, strategy)
+    precision.set_precision(settings.run.precision, strategy)
     distribution.optimize_for(settings.run.optimize_for, strategy)
     words = settings.encoder.vocab_size
     # Which tokens these are does not change the program.
@@ -209,7 +210,7 @@ def _compile(text: str, settings: PretrainingConfig, tpu: str) -> dict:
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            raise cli.UserError(f"the TPU's compiler failed: {last}")
+            raise errors.UserError(f"the TPU's compiler failed: {last}")
         result = json.loads(done.stdout.strip().splitlines()[-1])
         if "error" not in result:
             bandwidth = device.bandwidth

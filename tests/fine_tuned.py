@@ -5,14 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tfbio.text import vocabularies
+from tfbio.text import special_tokens
 
 WORDS = "the a of in and is not works cell drug il - 2 . ( ) , ##s ##ed protein binds give it"
-
-
-VOCABULARY = [*vocabularies.SPECIAL_TOKENS, *WORDS.split()]
-
-
+VOCABULARY = [*special_tokens.SPECIAL_TOKENS, *WORDS.split()]
 SHAPE = {
     "vocab_size": len(VOCABULARY) + 3,
     "hidden_size": 24,
@@ -21,8 +17,6 @@ SHAPE = {
     "intermediate_size": 48,
     "max_position_embeddings": 40,
 }
-
-
 # What the classes of a family need besides.
 FAMILIES = {
     "Bert": {},
@@ -37,8 +31,6 @@ FAMILIES = {
     },
     "Albert": {"embedding_size": 12},
 }
-
-
 TAGS = ["B-Drug", "O", "I-Drug", "B-Gene", "I-Gene"]
 
 

@@ -34,14 +34,11 @@ from data_prep import documents, examples  # noqa: E402, F401
 from data_prep.running import pipeline  # noqa: E402, F401
 from tfbio import report  # noqa: E402, F401
 from tfbio.base import cli, document_records  # noqa: E402
-from tfbio.task_types import tasks  # noqa: E402, F401
 
 FLAGS = flags.FLAGS
 HEAVY = ("tensorflow", "torch", "spacy")
 # Of every type; the last four are paths in the folder "files".
 VALUES = ("", "x", "-1", "0", "NaN", "inf", "1e30", "missing/path", "missing", "folder", "file")
-
-
 KEPT: set[Path] = set()
 
 

@@ -3,12 +3,13 @@
 import statistics
 from pathlib import Path
 
-from tfbio.base import schema
+from tfbio.base import json_files
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_files import PretrainingSettings
-from tfbio.task_types import finetuning_settings, types
-from tfbio.task_types.finetuning_files import CONFIG, SCORES, RunScores, TrainedOn, TrialScores
-from tfbio.task_types.finetuning_settings import FinetuningSettings
+from tfbio.task_types import finetuning_config, types
+from tfbio.task_types.finetuning_config import RunConfig
+from tfbio.task_types.finetuning_files import SCORES, RunScores, TrialScores
+from tfbio.task_types.trained_on import CONFIG, TrainedOn
 
 
 def write_scores(folder, trials, *, task, metric="f1", init="work/model", examples=None):
@@ -34,7 +35,7 @@ def write_scores(folder, trials, *, task, metric="f1", init="work/model", exampl
         std=statistics.stdev(values) if len(values) > 1 else None,
         median=statistics.median(values),
     )
-    schema.write(Path(folder, SCORES), scores)
+    json_files.write(Path(folder, SCORES), scores)
 
 
 def write_settings(folder, *, task_type="classification", labels=(), init="work/model", **settings):
@@ -45,13 +46,13 @@ def write_settings(folder, *, task_type="classification", labels=(), init="work/
       task_type: its name.
       labels: of the task.
       init: `--init_checkpoint`.
-      **settings: other fields of `FinetuningSettings`.
+      **settings: other fields of `RunConfig`.
     """
     known = TrainedOn(task_type, list(labels), types.TYPES[task_type].new_text)
     rest = {"trained_on": known, "encoder": EncoderConfig(), "lower_case": True}
     rest |= {"family": "electra", **settings}
-    settings = FinetuningSettings(init_checkpoint=init, **rest)
-    finetuning_settings.write(Path(folder, CONFIG), settings)
+    settings = RunConfig(init_checkpoint=init, **rest)
+    finetuning_config.write(Path(folder, CONFIG), settings)
 
 
 def write_pretraining_settings(folder, config, **settings):
@@ -63,5 +64,5 @@ def write_pretraining_settings(folder, config, **settings):
       **settings: other fields of `PretrainingSettings`.
     """
     rest = {"lower_case": True, "vocab_sha256": "", **settings}
-    written = schema.extended(PretrainingSettings, config, **rest)
-    schema.write(Path(folder, CONFIG), written)
+    written = json_files.extended(PretrainingSettings, config, **rest)
+    json_files.write(Path(folder, CONFIG), written)

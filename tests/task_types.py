@@ -9,10 +9,11 @@ import tensorflow as tf
 from tfbio.formats.task_examples import LabelledText, Question, TaggedSentence
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.runs import finetuner
-from tfbio.task_types import packing, types
-from tfbio.task_types.finetuning_config import FinetuningRun
+from tfbio.task_types import types
+from tfbio.task_types.common_settings import FinetuningRun
+from tfbio.task_types.features import Features
+from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.token_multilabel import LabelledSentence
-from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import tokenization
 
 SETTINGS = FinetuningConfig(
@@ -88,7 +89,7 @@ BY_TYPE = [
 
 
 def train(
-    made: finetuner.Finetuner, features: packing.Features, order: np.ndarray, seed: int = 0
+    made: finetuner.Finetuner, features: Features, order: np.ndarray, seed: int = 0
 ) -> list[tuple[int, float, float]]:
     """Trains in loops of `run.steps_per_loop` from where a Finetuner stands.
 
@@ -117,7 +118,7 @@ def make_finetuner(
     vocabulary: str,
     sentences: list[str],
     settings: FinetuningConfig = SETTINGS,
-) -> tuple[finetuner.Finetuner, packing.Features]:
+) -> tuple[finetuner.Finetuner, Features]:
     """A Finetuner for one of `TASK_TYPES`, and windows to train on.
 
     Args:

@@ -9,6 +9,7 @@ import tensorflow as tf
 from tests.parity import FOLDER, recorded_config
 from tfbio.objectives import electra
 from tfbio.training import optimization
+from tfbio.training.gradients import apply_clipped
 
 
 def make():
@@ -32,7 +33,7 @@ def train(model, optimizer, recording, step, seen):
         )
     assert int(optimizer.iterations) == step
     gradients = tape.gradient(output.loss, model.trainable_variables)
-    optimization.apply_clipped(optimizer, gradients, model.trainable_variables, 1.0)
+    apply_clipped(optimizer, gradients, model.trainable_variables, 1.0)
     return float(output.loss)
 
 

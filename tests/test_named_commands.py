@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.test_every_flag import commands
-from tfbio.task_types import tasks
+from tfbio.task_types import task_table
 
 ROOT = Path(__file__).resolve().parents[1]
 # What users read, and the code.
@@ -39,7 +39,7 @@ def named() -> dict[str, set[str]]:
     for path in (path for pattern in READ for path in sorted(ROOT.glob(pattern))):
         for name in names_in(path.read_text(encoding="utf-8")):
             files.setdefault(name, set()).add(str(path.relative_to(ROOT)))
-    for task in tasks.TASKS.values():
+    for task in task_table.TASKS.values():
         for name in names_in(task.made_by):
             files.setdefault(name, set()).add(f"the task {task.name}")
     return files

@@ -29,8 +29,8 @@ from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.runs.finetuner import Finetuner
 from tfbio.task_types import types
+from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.token_multilabel import LabelledSentence
-from tfbio.task_types.types import FinetuningConfig
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.text.tokenization import load_tokenizer
 

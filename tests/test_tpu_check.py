@@ -10,7 +10,7 @@ import pytest
 
 from tfbio.base import config
 from tfbio.objectives.pretraining_config import PretrainingConfig
-from tfbio.planning import tpu_cost
+from tfbio.planning import pretraining_cost_on_tpu as tpu_cost
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = Path(os.environ.get("TFBIO_TPU_PYTHON", ROOT / ".venv-tpu" / "bin" / "python"))

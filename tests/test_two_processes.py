@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from data_prep.corpora import corpus_splits
-from tfbio.base import cli, storage
+from tfbio.base import errors, storage
 
 ROOT = Path(__file__).parents[1]
 # What they are to read is wrong as well, but for what is looked at before: whether it is there.
@@ -54,7 +54,7 @@ def test_the_second_is_refused(command, tmp_path, fails_in_one_sentence):
 def test_the_files_of_a_corpus_have_one_writer(tmp_path):
     splits = {split: [("1", "text", "label")] for split in ("train", "dev", "test")}
     with storage.only_writer(tmp_path / "out"):
-        with pytest.raises(cli.UserError, match=f"written by process {os.getpid()} "):
+        with pytest.raises(errors.UserError, match=f"written by process {os.getpid()} "):
             corpus_splits.write(tmp_path / "out", splits, overwrite=False)
         assert not (tmp_path / "out").exists()
     corpus_splits.write(tmp_path / "out", splits, overwrite=False)

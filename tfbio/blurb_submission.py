@@ -41,10 +41,10 @@ from pathlib import Path
 
 from absl import flags
 
-from tfbio.base import cli, storage
+from tfbio.base import cli, errors, storage
 from tfbio.reporting import published, results, test_sets
 from tfbio.reporting.results import Run
-from tfbio.task_types import finetuning_files, predictions, tasks
+from tfbio.task_types import finetuning_files, prediction_files, task_table
 
 # --task -> "dataset_name" in the schemas, which write one of them in a way of their own.
 NAMES = {column.task: column.title for column in published.BLURB} | {"pubmedqa": "PubmedQA"}
@@ -66,7 +66,7 @@ SIZES = {
     "bioasq": 140,
 }
 # The ids in BLURB's files; the sentences of the other data sets have none.
-IDS = {
+_IDS = {
     "chemprot": r"\d+\.T\d+\.T\d+",
     "ddi": r"DDI-(DrugBank|MedLine)\.d\d+\.s\d+\.p\d+",
     "gad": r"\d+",
@@ -77,8 +77,8 @@ IDS = {
 }
 # The numbers of the sentences of the test sets: before them stand 3,766 + 2,208 of ChemProt's
 # training and development sets, and 3,317 + 472 of DDI's.
-SENTENCES = {"chemprot": range(5975, 9044), "ddi": range(3790, 4580)}
-HALLMARKS = {
+_SENTENCES = {"chemprot": range(5975, 9044), "ddi": range(3790, 4580)}
+_HALLMARKS = {
     "activating invasion and metastasis": "IM",
     "avoiding immune destruction": "ID",
     "cellular energetics": "CE",
@@ -92,27 +92,31 @@ HALLMARKS = {
 }
 
 
-class SubmissionError(cli.UserError):
-    """An error for runs that a submission cannot be made of."""
+class SubmissionError(errors.UserError):
+    """The `UserError` for fine-tuning runs of which no submission to BLURB can be made."""
 
 
 def write_submission(
     finetuning: Sequence[str], output: str, seed: int | None = None
 ) -> dict[str, Path]:
-    """Writes a JSON file for each data set, and prints which are missing.
+    """Writes a BLURB submission: a JSON file of one model's predictions for each of its test sets.
+
+    Prints which runs are left out, as they are not of BLURB, and which of its data sets have no
+    run.
 
     Args:
-      finetuning: output folders of fine-tuning runs, or patterns of such, perhaps with `NAME=`
-        before them.
-      output: folder, made if need be.
-      seed: whose predictions; by default those of each run's best on the development set.
+      finetuning: output folders of fine-tuning runs, or glob patterns of them, each perhaps with
+        `NAME=` before it, the model's name.
+      output: the path of the folder to write to, made if need be.
+      seed: the seed of the trials whose predictions are taken; None for each run's best trial on
+        the development set.
 
     Returns:
-      Task -> the path of its file, such as "bc2gm" -> output/BC2GM.json.
+      A dict of a task's name -> the `Path` of its file, such as "bc2gm" -> output/BC2GM.json.
 
     Raises:
-      SubmissionError: no run is of BLURB, two are of one task, they are of several models, or one
-        is not on BLURB's test set.
+      SubmissionError: no run is of BLURB, two are of one task, they are of several models, one has
+        no trial of the seed, or one is not on BLURB's test set.
       UserError: a folder holds no results, or results that do not belong together.
     """
     runs: dict[str, Run] = {}
@@ -143,26 +147,31 @@ def write_submission(
 
 
 def submission(run: Run, seed: int | None = None) -> dict:
-    """Returns the predictions of a run for its test set, in the form that this module describes.
+    """Returns the content of a file of a BLURB submission: a run's predictions for its test set.
 
-    Prints which trial is taken if none is asked for.
+    Prints which trial is taken if `seed` is None.
 
     Args:
-      run: of a task of BLURB.
-      seed: of a trial; None for the best on the development set, of equals the first.
+      run: a run on one of BLURB's tasks, as `results.read` reads it.
+      seed: the seed of the trial; None for the best trial on the development set, of equals the
+        first.
 
     Returns:
-      "dataset_name", "model_name" and "predictions", a dict from the id of an example to a label, a
-      score, or a list of tags or labels.
+      A dict of "dataset_name", BLURB's name of the data set; "model_name", the run's; and
+      "predictions", a dict of the id of an example, a string -> its class (a string), its score (a
+      float from 0 to 4), or a list of strings, its tags or abbreviated hallmarks. The module's
+      docstring has the ids and the labels of each data set.
 
     Raises:
       SubmissionError: there is no such trial, or the test set is not BLURB's.
       TaskFileError: the predictions cannot be read.
+      SchemaError: the run's `scores.json` is missing, or is not as a run writes it.
+      KeyError: the task is not one of BLURB's.
     """
     # Imported late: it imports TensorFlow, which takes seconds, and mistakes should not.
     from tfbio.task_types import types
 
-    task_type = types.TYPES[tasks.TASKS[run.task].task_type]
+    task_type = types.TYPES[task_table.TASKS[run.task].task_type]
     trial = _trial(run, seed)
     path = os.path.join(trial, task_type.predictions_file("test"))
     examples, predicted = task_type.read_predictions(path)
@@ -173,13 +182,13 @@ def submission(run: Run, seed: int | None = None) -> dict:
         )
     if aside := test_sets.compare(run.task, examples).aside:
         print(f"{path}: not the test set of {NAMES[run.task]} as BLURB's scripts make it: {aside}.")
-    if run.task not in IDS:
+    if run.task not in _IDS:
         places = _places(os.path.join(trial, "test_entities.jsonl"), len(examples))
         of_words = _by_document if run.task == "ebm_pico" else _by_sentence
         by_id = of_words(places, predicted)
     else:
         try:
-            keys = _keys(run.task, predictions.read_ids(path))
+            keys = _keys(run.task, prediction_files.read_ids(path))
         except ValueError as error:
             raise SubmissionError(
                 f"{path} does not have the ids of BLURB's test set of {NAMES[run.task]}, in its "
@@ -209,7 +218,7 @@ def _trial(run: Run, seed: int | None) -> str:
 
 def _places(path: str, count: int) -> list[tuple[int, str]]:
     """Returns for each sentence its first line in the file of the data, and its document."""
-    sentences = predictions.read_entities(path)
+    sentences = prediction_files.read_entities(path)
     try:
         places = [(int(sentence.id), sentence.document) for sentence in sentences]
     except ValueError as error:
@@ -269,17 +278,17 @@ def _keys(task: str, ids: Sequence[str]) -> list[str]:
       ValueError: the ids of the data are not those of BLURB's test set.
     """
     for number, id_ in enumerate(ids, start=1):
-        if not re.fullmatch(IDS[task], id_):
+        if not re.fullmatch(_IDS[task], id_):
             raise ValueError(f"number {number} is {id_!r:.60}")
     if len(set(ids)) < len(ids):
         raise ValueError("one of them stands twice")
-    if task not in SENTENCES:
+    if task not in _SENTENCES:
         return [id_.replace("_s", "_") for id_ in ids]  # only HoC's have that
     of_sentences = _chemprot_sentences if task == "chemprot" else _ddi_sentences
     sentences = list(of_sentences(ids))
-    if len(sentences) != len(SENTENCES[task]):
-        raise ValueError(f"they are of {len(sentences)} sentences, not {len(SENTENCES[task])}")
-    numbered = zip(SENTENCES[task], sentences, strict=True)
+    if len(sentences) != len(_SENTENCES[task]):
+        raise ValueError(f"they are of {len(sentences)} sentences, not {len(_SENTENCES[task])}")
+    numbered = zip(_SENTENCES[task], sentences, strict=True)
     return [f"{number}{pair}" for number, pairs in numbered for pair in pairs]
 
 
@@ -318,11 +327,14 @@ def _ddi_sentences(ids: Iterable[str]) -> Iterator[list[str]]:
 def _value(predicted: str | float | Sequence[str]) -> str | float | list[str]:
     if isinstance(predicted, float):
         return min(max(predicted, 0.0), 4.0)
-    return predicted if isinstance(predicted, str) else [HALLMARKS[name] for name in predicted]
+    return predicted if isinstance(predicted, str) else [_HALLMARKS[name] for name in predicted]
 
 
 def define_flags() -> None:
-    """Defines the command's flags --finetuning, --seed and --output; returns nothing."""
+    """Defines the flags of `tfbio.blurb_submission`; returns nothing.
+
+    They are --finetuning, --seed and --output.
+    """
     cli.define_list(
         "finetuning",
         None,
@@ -336,10 +348,10 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Writes the submission that the flags ask for, and prints the path of each file.
+    """Runs `tfbio.blurb_submission`: writes the submission, and prints the path of each file.
 
     Args:
-      argv: the command line without its flags: the program alone.
+      argv: the command line without its flags, a list of strings: the program alone.
 
     Raises:
       UserError: see `write_submission`; or there are arguments, or another process writes there.

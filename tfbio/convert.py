@@ -48,15 +48,19 @@ import shutil
 
 from absl import flags
 
-from tfbio.base import cli, config, paths, storage
-from tfbio.base.cli import UsageError, UserError
+from tfbio.base import cli, config, path_checks, storage
+from tfbio.base.errors import UsageError, UserError
 from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.weights import tensorflow1_checkpoint
 
-FORMATS = ("hugging_face", "tfbio", "saved_model", "original_electra")
+_FORMATS = ("hugging_face", "tfbio", "saved_model", "original_electra")
 
 
 def define_flags() -> None:
-    """Defines --from, --to, --format, --hparams, --set and --max_sequence_length."""
+    """Defines the absl flags of the command that converts models, and returns nothing.
+
+    They are `--from`, `--to`, `--format`, `--hparams`, `--set` and `--max_sequence_length`.
+    """
     flags.DEFINE_string(
         "from",
         None,
@@ -65,7 +69,7 @@ def define_flags() -> None:
         required=True,
     )
     flags.DEFINE_string("to", None, "The new folder.", required=True)
-    flags.DEFINE_enum("format", FORMATS[0], FORMATS, "The format to write.")
+    flags.DEFINE_enum("format", _FORMATS[0], _FORMATS, "The format to write.")
     flags.DEFINE_string(
         "hparams",
         "",
@@ -83,19 +87,24 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Converts the model that the flags name into the folder --to, and prints how to use it.
+    """Runs the command `python -m tfbio.convert`, which converts a model to another format.
+
+    Writes the model that the flags name into the folder `--to`, prints how to use it, and returns
+    nothing.
 
     Args:
       argv: the command line without its flags: the program alone.
 
     Raises:
       UsageError: there are arguments, or a flag does not go with the format.
-      UserError: the source is missing, the target exists, or the model cannot be converted.
+      UserError: the source is missing, the target exists or another process writes to it, or the
+        model cannot be converted.
+      OSError: the target cannot be written.
     """
     cli.no_arguments(argv)
     source, target = flags.FLAGS["from"].value, flags.FLAGS.to
-    paths.require_checkpoint("from", source)
-    paths.require_output("to", target)
+    path_checks.require_checkpoint("from", source)
+    path_checks.require_output("to", target)
     # The lock is beside the folder, which appears when it is complete.
     with storage.only_writer(target):
         try:
@@ -164,9 +173,8 @@ def _to_tfbio(source: str, target: str) -> None:
       UserError: settings are given and there is no such state, or the model cannot be converted.
     """
     from tfbio.export import conversion
-    from tfbio.weights import tensorflow1_settings
 
-    if tensorflow1_settings.has_state(source):
+    if tensorflow1_checkpoint.has_state(source):
         settings = None
         if _has_settings():
             overrides = flags.FLAGS["set"].value

@@ -25,49 +25,45 @@ from pathlib import Path
 import tqdm
 from absl import flags
 
-from tfbio.base import cli, storage
+from tfbio.base import cli, errors, storage
 from tfbio.reporting import curves, published, results, score_chart, score_tables, tables
-from tfbio.reporting.grouping import (
-    Models,
-    by_data,
-    by_model,
-    by_test_set,
-    columns_of,
-    percent,
-    trivial_runs,
-)
+from tfbio.reporting.grouping import Models, by_data, by_model, by_test_set
 from tfbio.reporting.published import Column
 from tfbio.reporting.results import Run
+from tfbio.reporting.table_columns import columns_of, percent, trivial_runs
 from tfbio.reporting.tables import Table
 
 # The first lines of report.tex.
-PACKAGES = (
+_PACKAGES = (
     "% Needs \\usepackage{adjustbox,booktabs}; where names have other than Latin letters, "
     "lualatex or\n% xelatex, and a font that has them.\n\n"
 )
 
 
-class ReportError(cli.UserError):
-    """An error for baselines that one report cannot hold: two of one task."""
+class ReportError(errors.UserError):
+    """The `UserError` of the command `tfbio.report` for a task with more than one --baseline."""
 
 
 def write_report(
     finetuning: Sequence[str], output: str, baseline: Sequence[str] = (), pretraining: str = ""
 ) -> Path:
-    """Writes report.md, report.tex, report.csv and report.png.
+    """Writes the report on fine-tuning runs: report.md, report.tex, report.csv and report.png.
 
     Args:
-      finetuning: output folders of fine-tuning runs, or patterns of such, perhaps with `NAME=`
-        before them.
-      output: made if need be.
-      baseline: the same of the runs they are compared with, at most one of each task.
-      pretraining: model folder of a pretraining run, for a section and pretraining.png; or "".
+      finetuning: output folders of fine-tuning runs, or glob patterns of them, each perhaps with
+        `NAME=` before it, the model's name.
+      output: the path of the folder to write to, made if need be.
+      baseline: the same of the runs that they are compared with, at most one of each task.
+      pretraining: the `--model_dir` of a pretraining run, for a section and pretraining.png; "" for
+        neither.
 
     Returns:
-      The path of report.md.
+      The `Path` of report.md.
 
     Raises:
-      UserError: a folder holds no results, or runs do not fit together.
+      UserError: a folder holds no results or, of pretraining, no logs; or runs do not fit together:
+        `ReportError` for two baselines of a task, `GroupingError` for two runs of a model and task.
+      KeyError: the logs of pretraining have no held-out loss.
     """
     logged = curves.read_run(pretraining) if pretraining else {}
     runs, compared = _read_runs(finetuning, baseline)
@@ -98,7 +94,7 @@ def write_report(
     sections += [tables.markdown(table) for table in shown]
     sections.append("![Scores on the test sets beside the published ones](report.png)")
     storage.write_text(folder / "report.csv", score_tables.csv_text(columns, figures, models))
-    storage.write_text(folder / "report.tex", PACKAGES + "\n".join(map(tables.latex, shown)))
+    storage.write_text(folder / "report.tex", _PACKAGES + "\n".join(map(tables.latex, shown)))
     storage.write_text(folder / "report.md", "\n\n".join(sections) + "\n")
     return folder / "report.md"
 
@@ -146,7 +142,10 @@ def _tables(columns: Sequence[Column], figures: Sequence[dict], models: Models) 
 
 
 def define_flags() -> None:
-    """Defines the command's flags --finetuning, --baseline, --pretraining and --output."""
+    """Defines the flags of `tfbio.report`; returns nothing.
+
+    They are --finetuning, --baseline, --pretraining and --output.
+    """
     cli.define_list(
         "finetuning",
         None,
@@ -165,10 +164,10 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Writes the report that the flags ask for, and prints the path of report.md.
+    """Runs `tfbio.report`: writes the report that the flags ask for, and prints report.md's path.
 
     Args:
-      argv: the command line without its flags: the program alone.
+      argv: the command line without its flags, a list of strings: the program alone.
 
     Raises:
       UserError: see `write_report`; or there are arguments, or another process writes there.

@@ -20,32 +20,33 @@ from absl import flags
 from data_prep.corpora import corpus_flags, corpus_splits, released_files
 from tfbio.base import cli
 
-LABELS = ("yes", "no")
+_LABELS = ("yes", "no")
 
 
 def read_examples(
     source: str | os.PathLike, index: str | os.PathLike, left: corpus_splits.LeftOut | None = None
 ) -> dict[str, list[tuple[str, str, str, str]]]:
-    """Reads the yes/no questions of the release, as rows for each split.
+    """Reads the yes/no questions of BioASQ's release, as the rows of BLURB's splits.
 
     Args:
-      source: the release, a folder, an archive or a file.
-      index: the folder of BLURB's lists.
-      left: a list that gets `(id, path of its file, reason)` for each of the questions that are of
-        another type or that no list names.
+      source: the release: the path of a folder, an archive or a file.
+      index: the folder of BLURB's lists, `{train,dev,test}_id.tsv`.
+      left: a list that gets `(id, path of its file, reason)`, all str, for each question that is of
+        another type ("other_type") or that no list names ("not_listed").
 
     Returns:
-      A dict with the keys "train", "dev" and "test". Each value is a list of rows of texts, `(id,
-      question, snippets, "yes" or "no")`, in the order of the split's list.
+      A dict with the keys "train", "dev" and "test". Each value is a list of rows `(id, question,
+      snippets joined by a blank, "yes" or "no")`, all str, in the order of the split's list.
 
     Raises:
-      CorpusError: the release or the lists cannot be used, or do not belong together.
+      CorpusError: the release or a list cannot be read, a question lacks a part, two files differ
+        on a question, or a list names a question that the release does not have.
     """
     left = [] if left is None else left
     rows: dict[str, tuple[str, str, str, str]] = {}
     paths: dict[str, str] = {}
     for file in released_files.find(source, r"[^/]+\.json").values():
-        for row in read_file(file, left):
+        for row in _read_file(file, left):
             paths.setdefault(row[0], file.path)
             if rows.setdefault(row[0], row) != row:
                 raise released_files.CorpusError(
@@ -54,7 +55,7 @@ def read_examples(
                 )
     splits = {}
     for split in corpus_splits.SPLITS:
-        ids = released_files.read_index(index, f"{split}_id.tsv")
+        ids = corpus_splits.read_index(index, f"{split}_id.tsv")
         missing = [id_ for id_ in ids if id_ not in rows]
         if missing:
             raise released_files.CorpusError(
@@ -67,20 +68,20 @@ def read_examples(
     return splits
 
 
-def read_file(
+def _read_file(
     file: released_files.File, left: corpus_splits.LeftOut
 ) -> Iterator[tuple[str, str, str, str]]:
-    """Yields the yes/no questions of one file.
+    """Yields the yes/no questions of one file of BioASQ's release.
 
     Args:
-      file: of the release.
-      left: a list that gets `(id, path of its file, reason)` for each of the other questions.
+      file: a file of the release, in JSON.
+      left: a list that gets `(id, path of its file, "other_type")` for each of the other questions.
 
     Yields:
-      `(id, question, snippets joined by a blank, "yes" or "no")`, all texts.
+      Rows `(id, question, snippets joined by a blank, "yes" or "no")`, all str.
 
     Raises:
-      CorpusError: it is no JSON, or has no list of questions, or one that lacks a part.
+      CorpusError: the file is no JSON or has no list of questions, or a question lacks a part.
     """
     content = file.json()
     if not isinstance(content, dict) or not isinstance(content.get("questions"), list):
@@ -97,7 +98,7 @@ def read_file(
                 "body": str(body),
                 "snippets": [*snippets],
                 "exact_answer": label,
-            } if label in LABELS and all(_has_text(snippet) for snippet in snippets):
+            } if label in _LABELS and all(_has_text(snippet) for snippet in snippets):
                 yield id_, body, " ".join(snippet["text"] for snippet in snippets), label
             case _:
                 raise released_files.CorpusError(
@@ -111,15 +112,19 @@ def _has_text(snippet: Any) -> bool:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command: writes the splits and `left_out.jsonl` to `--output`, and prints counts.
+    """Runs `python -m data_prep.corpora.bioasq`, which makes BLURB's files of BioASQ.
+
+    Writes `train.tsv`, `dev.tsv` and `test.tsv` (the rows of `read_examples`) and `left_out.jsonl`
+    to the folder `--output`, and prints how many examples have each label. Returns nothing.
 
     Args:
       argv: the program's name; anything else is an error.
 
     Raises:
       UsageError: the command line has something beside flags.
-      CorpusError: the release or the lists cannot be used, or a file exists already or cannot be
-        written.
+      CorpusError: the release or the lists cannot be used, or a file exists already (without
+        `--overwrite`) or cannot be written.
+      UserError: another process writes to `--output`.
     """
     cli.no_arguments(argv)
     flag = flags.FLAGS

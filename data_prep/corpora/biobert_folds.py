@@ -19,36 +19,38 @@ from absl import flags
 from data_prep.corpora import corpus_flags, corpus_splits, released_files
 from tfbio.base import cli
 
-HEADER = ("index", "sentence", "label")
-LABELS = ("0", "1")
+_HEADER = ("index", "sentence", "label")
+_LABELS = ("0", "1")
 
 
 def read_examples(
     source: str | os.PathLike, fold: int, dev_size: int = 0
 ) -> dict[str, list[tuple[str, ...]]]:
-    """Reads one fold, as rows for each split.
+    """Reads one of BioBERT's ten folds of GAD or EU-ADR, as the rows of the splits.
 
     Args:
-      source: the release, a folder or an archive.
-      fold: its number, from 1 to 10.
+      source: the release: the path of a folder or an archive.
+      fold: the number of the fold, from 1 to 10.
       dev_size: how many of the last lines for training are for development; 0: a ninth.
 
     Returns:
-      A dict with the keys "train", "dev" and "test". Each value is a list of rows of texts, first
-      the header `("index", "sentence", "label")`, then `(index, sentence, "0" or "1")`.
+      A dict with the keys "train", "dev" and "test". Each value is a list of rows, tuples of str:
+      first the header `("index", "sentence", "label")`, then `(index, sentence, "0" or "1")`. The
+      index counts from "0" in "train" and in "dev"; in "test" it is the release's.
 
     Raises:
-      CorpusError: the release cannot be used, or `dev_size` leaves no line for training.
+      CorpusError: the release cannot be read or lacks the fold, a line lacks a column, a label is
+        not 0 or 1, or no line is left for training or for development.
     """
     files = released_files.find(source, rf"{fold}/(train|test)\.tsv")
     if len(files) != 2:
         raise released_files.CorpusError(f"{source} lacks {fold}/train.tsv or {fold}/test.tsv.")
     train = [tuple(row) for _, row in files[f"{fold}/train.tsv"].rows(2)]
     (_, header), *rest = files[f"{fold}/test.tsv"].rows(3)
-    if tuple(header) != HEADER:
+    if tuple(header) != _HEADER:
         path = files[f"{fold}/test.tsv"].path
         raise released_files.CorpusError(
-            f"{path}, line 1: expected the header {', '.join(HEADER)}."
+            f"{path}, line 1: expected the header {', '.join(_HEADER)}."
         )
     dev_size = dev_size or len(train) // 9
     if not 0 < dev_size < len(train):
@@ -63,23 +65,29 @@ def read_examples(
     } | {"test": [tuple(row) for _, row in rest]}
     for split, rows in splits.items():
         for row in rows:
-            if row[2] not in LABELS:
+            if row[2] not in _LABELS:
                 raise released_files.CorpusError(
                     f"fold {fold} of {source}, row {row[0]} of {split}: expected the label 0 or 1, "
                     f"found {row[2]!r:.60}."
                 )
-    return {split: [HEADER, *rows] for split, rows in splits.items()}
+    return {split: [_HEADER, *rows] for split, rows in splits.items()}
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command: writes the splits and `left_out.jsonl` to `--output`, and prints counts.
+    """Runs `python -m data_prep.corpora.biobert_folds`, which makes the files of GAD and EU-ADR.
+
+    Writes `train.tsv`, `dev.tsv` and `test.tsv` (the rows of `read_examples`) and an empty
+    `left_out.jsonl` to the folder `--output`, and prints how many examples have each label. Returns
+    nothing.
 
     Args:
       argv: the program's name; anything else is an error.
 
     Raises:
       UsageError: the command line has something beside flags.
-      CorpusError: the release cannot be used, or a file exists already or cannot be written.
+      CorpusError: the release cannot be used, or a file exists already (without `--overwrite`) or
+        cannot be written.
+      UserError: another process writes to `--output`.
     """
     cli.no_arguments(argv)
     flag = flags.FLAGS
@@ -89,7 +97,10 @@ def main(argv: list[str]) -> None:
 
 
 def define_flags() -> None:
-    """Defines the flags `--input`, `--output`, `--overwrite`, `--fold`, `--dev_size`."""
+    """Defines the flags of `python -m data_prep.corpora.biobert_folds`, and returns nothing.
+
+    They are `--input`, `--output`, `--overwrite`, `--fold` and `--dev_size`.
+    """
     corpus_flags.define("GAD or euadr of BioBERT's REdata.zip")
     flags.DEFINE_integer("fold", 1, "Which fold.", lower_bound=1, upper_bound=10)
     flags.DEFINE_integer("dev_size", 0, "Lines for development (0: a ninth).", lower_bound=0)

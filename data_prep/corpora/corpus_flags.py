@@ -5,21 +5,26 @@ from __future__ import annotations
 from absl import flags
 
 from data_prep.corpora import corpus_splits
-from tfbio.base import cli
+from tfbio.base import errors
 
 
 def define(release: str, index: str = "", held_out: str = "", dev_documents: bool = False) -> None:
-    """Defines the flags of a corpus's command in absl's `flags.FLAGS`; returns nothing.
+    """Defines the absl flags that the corpora's commands have in common, and returns nothing.
 
     They are `--input`, `--output` and `--overwrite`, and by the arguments `--index`,
     `--dev_fraction` and `--dev_documents`.
 
     Args:
       release: the content of `--input`, for `--help`.
-      index: the folder of BLURB's `indexing` that has the corpus's splits; "" if it has none.
+      index: the name of the folder of BLURB's `indexing` that has the corpus's splits, for
+        `--index`; "": the corpus has no such flag.
       held_out: the unit that is held out for development, such as "notes", where the release has no
-        split for it; "" where it has.
-      dev_documents: also define `--dev_documents`, a list of those.
+        split for it, for `--dev_fraction`; "": the corpus has no such flag.
+      dev_documents: True: also define `--dev_documents`, the path of a file with the names of the
+        units for development.
+
+    Raises:
+      absl.flags.DuplicateFlagError: there is a flag of one of these names.
     """
     flags.DEFINE_string("input", None, f"{release}, or a folder that holds it.", required=True)
     flags.DEFINE_string("output", None, "Folder to write to.", required=True)
@@ -36,18 +41,39 @@ def define(release: str, index: str = "", held_out: str = "", dev_documents: boo
 
 
 def dev_fraction() -> float:
-    """Returns the value of `--dev_fraction`, a float above 0 and below 1.
+    """Checks and returns the flag `--dev_fraction` of a corpus's command, above 0 and below 1.
+
+    Returns:
+      The flag's value, a float: the share of the training set that is for development.
 
     Raises:
       UsageError: it is not between 0 and 1, or `--dev_documents` is given as well.
     """
     flag = flags.FLAGS
     if not 0 < flag.dev_fraction < 1:
-        raise cli.UsageError(
+        raise errors.UsageError(
             f"--dev_fraction={flag.dev_fraction}: expected a number above 0 and below 1, as in 0.2."
         )
     if "dev_documents" in flag and flag.dev_documents and flag["dev_fraction"].present:
-        raise cli.UsageError(
+        raise errors.UsageError(
             "--dev_fraction does not go with --dev_documents, which lists what is held out."
         )
     return flag.dev_fraction
+
+
+def define_entities() -> None:
+    """Defines `--entities`, by which relations' entities become dummies or stand between markers.
+
+    It is an absl flag of the corpora's commands, "dummy" (its default) or "marker". Returns
+    nothing.
+
+    Raises:
+      absl.flags.DuplicateFlagError: there is a flag of this name.
+    """
+    flags.DEFINE_enum(
+        "entities",
+        "dummy",
+        ["dummy", "marker"],
+        "BLURB's dummies, @GENE$; or the text with markers, [S1] p53 [E1], which fine-tuning can "
+        "also leave out.",
+    )

@@ -9,11 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from fractions import Fraction
+from pathlib import Path
 
 from data_prep.corpora import released_files
-from data_prep.running import command, left_out
-from tfbio.base import storage
-from tfbio.base.document_records import hash_fraction
+from data_prep.corpora.released_files import CorpusError, File
+from data_prep.running import left_out
+from tfbio.base import file_paths, messages, storage
+from tfbio.base.held_out import hash_fraction
 
 SPLITS = ("train", "dev", "test")
 
@@ -33,15 +35,15 @@ def hold_out(
     fraction: float = DEV_FRACTION,
     sizes: Mapping[str, int] | None = None,
 ) -> set[str]:
-    """Chooses the documents for development, where a release has no split for it.
+    """Chooses the documents of a corpus's development split, where its release has none.
 
     Hashes of the names decide, so the choice is the same on every machine. A document stays in
     training if no other there has one of its labels.
 
     Args:
       documents: the labels in each document, by its name.
-      fraction: share of the documents, or of the sum of `sizes`, to hold out; rounded up.
-      sizes: how many a document counts for, by its name; default: one each.
+      fraction: the share of the documents, or of the sum of `sizes`, to hold out; rounded up.
+      sizes: how many a document counts for, by its name; None: one each.
 
     Returns:
       The set of the names of the chosen documents. Together they count for no more than asked, and
@@ -62,15 +64,17 @@ def hold_out(
 
 
 def check_parts(documents: Collection[str], held: Collection[str], asked: str) -> None:
-    """Checks that neither development nor training is empty, and returns nothing.
+    """Checks that neither a corpus's training split nor its development split is empty.
+
+    It returns nothing.
 
     Args:
-      documents: names of all documents.
-      held: names of those for development.
+      documents: the names of all documents for training or development.
+      held: the names of those for development.
       asked: the flag that divided them, for the message.
 
     Raises:
-      CorpusError: one of the two is empty.
+      CorpusError: one of the two splits is empty.
     """
     if not held or len(held) == len(documents):
         raise released_files.CorpusError(
@@ -86,23 +90,23 @@ def with_development(
     labels_of: Callable[[Sequence[str]], Iterable[str]],
     dev_fraction: float = DEV_FRACTION,
 ) -> dict[str, list[tuple[str, ...]]]:
-    """Divides the documents of a release that has no split for development.
+    """Divides a corpus's documents into splits, where its release has none for development.
 
     Args:
       train: the rows of each document for training or development, by the document's name.
       test: the rows of each document for testing, by the document's name.
-      dev_documents: file with the names of documents for development; "" for a share of them,
-        chosen by hashes of their names.
-      labels_of: gives the labels in a row.
-      dev_fraction: the share.
+      dev_documents: the path of a file with the names of documents for development; "": a share of
+        them, chosen by hashes of their names.
+      labels_of: a function from a row to the labels in it.
+      dev_fraction: the share, above 0 and below 1.
 
     Returns:
       A dict with the keys "train", "dev" and "test". Each value is the list of the rows of its
-      documents, tuples of texts in their order.
+      documents, tuples of str in their order.
 
     Raises:
-      CorpusError: the file cannot be read, or names a document that is not there; a split has no
-        document.
+      CorpusError: the file cannot be read, or names a document that is not in `train`; a split has
+        no document.
     """
     for split, documents in (("train", train), ("test", test)):
         if not documents:
@@ -110,7 +114,7 @@ def with_development(
                 f"--input holds no note of the {split} set: give the whole release."
             )
     if dev_documents:
-        held = set(released_files.read_index(*os.path.split(dev_documents)))
+        held = set(read_index(*os.path.split(dev_documents)))
         if missing := sorted(held - train.keys()):
             raise released_files.CorpusError(
                 f"{dev_documents} lists {missing[0]}, which is no note for training."
@@ -137,29 +141,30 @@ def write(
     overwrite: bool,
     left: Iterable[tuple[str, str, str]] = (),
 ) -> None:
-    """Writes `train.tsv`, `dev.tsv` and `test.tsv`, or none of them, and returns nothing.
+    """Writes a corpus's splits as `train.tsv`, `dev.tsv` and `test.tsv`, or none of them.
 
-    Tabs and line ends within a column become blanks, as in BLURB's files. `left_out.jsonl` lists
-    the parts of the release that are in no split, and their reasons are counted on stdout.
+    Returns nothing. Columns stand between tabs, in UTF-8; tabs and line ends within one become
+    blanks, as in BLURB's files. `left_out.jsonl` lists the parts of the release that are in no
+    split, and their reasons are counted on stdout.
 
     Args:
-      output: the folder to write to.
-      splits: the rows of each split, by its name.
-      overwrite: replace files that are there.
-      left: the parts that are in no split: (id, path of its file, reason) each.
+      output: the path of the folder to write to; it is made if it does not exist.
+      splits: the rows of each split, sequences of str, by the split's name.
+      overwrite: True: replace files that are there.
+      left: the parts that are in no split: `(id, path of its file, reason)` each.
 
     Raises:
-      CorpusError: a file is there already, or cannot be written.
-      UserError: another process writes there.
+      CorpusError: without `overwrite` a file is there already, or one cannot be written.
+      UserError: another process writes there, or no installed package supports the address.
     """
-    paths = {split: storage.at(output, f"{split}.tsv") for split in splits}
+    paths = {split: file_paths.at(output, f"{split}.tsv") for split in splits}
     there = [path for path in paths.values() if path.exists()]
     # A run that was killed between two splits leaves some of them, with the same bytes.
     cut_short = len(there) < len(paths)
     reasons: Counter[str] = Counter()
     try:
         with storage.only_writer(output), ExitStack() as stack:  # all appear when the block ends
-            storage.at(output).mkdir(parents=True, exist_ok=True)
+            file_paths.at(output).mkdir(parents=True, exist_ok=True)
             for split, rows in splits.items():
                 text = "".join(
                     "\t".join(column.translate(_BREAKS) for column in row) + "\n" for row in rows
@@ -174,33 +179,63 @@ def write(
                 stream = stack.enter_context(storage.written_whole(path))
                 stream.write(content)
                 stream.flush()  # so that a full disk is noticed before any file appears
-            stream = stack.enter_context(storage.written_whole(storage.at(output, left_out.FILE)))
+            stream = stack.enter_context(
+                storage.written_whole(file_paths.at(output, left_out.FILE))
+            )
             for id_, path, reason in left:
                 reasons[reason] += 1
                 stream.write(left_out.line(id_, os.path.basename(path), reason))
             stream.flush()
     except OSError as error:
         raise released_files.CorpusError(
-            f"cannot write to {output}: {storage.reason(error)}."
+            f"cannot write to {output}: {messages.reason(error)}."
         ) from error
     if reasons:
         text = ", ".join(f"{name.replace('_', ' ')} {n:,}" for name, n in reasons.most_common())
-        command.say(f"left out, see {left_out.FILE}: {text}")
+        messages.say(f"left out, see {left_out.FILE}: {text}")
 
 
 def say_counts(
     splits: Mapping[str, Iterable[Sequence[str]]],
     labels_of: Callable[[Sequence[str]], Iterable[str]] = lambda row: row[-1:],
 ) -> None:
-    """Prints for each split a line with how many rows have each label; returns nothing.
+    """Prints for each of a corpus's splits how many rows have each label, in one line.
+
+    It returns nothing.
 
     Args:
-      splits: the rows of each split, by its name.
-      labels_of: gives the labels in a row; default: its last column.
+      splits: the rows of each split, sequences of str, by the split's name.
+      labels_of: a function from a row to the labels in it; default: its last column.
     """
     for split, rows in splits.items():
         counts = Counter(label for row in rows for label in labels_of(row))
         # GAD's labels are 0 and 1, and "293 1" would be read as one number.
         names = {label: f"'{label}'" if label[:1].isdigit() else label for label in counts}
         text = ", ".join(f"{counts[label]:,} {names[label]}" for label in sorted(counts))
-        command.say(f"{split}: {text}")
+        messages.say(f"{split}: {text}")
+
+
+def read_index(folder: str | os.PathLike, name: str) -> list[str]:
+    """Reads a released file that lists names, such as BLURB's lists of a corpus's documents.
+
+    The names stand one a line, or all in one line between commas.
+
+    Args:
+      folder: the folder of the list.
+      name: the name of the list's file.
+
+    Returns:
+      The list of the names, str in the order of the file, none of them empty.
+
+    Raises:
+      CorpusError: it cannot be read, or is not text in UTF-8.
+    """
+    path = Path(folder, name)
+    try:
+        text = File(str(path), path.read_bytes()).text()
+    except OSError as error:
+        raise CorpusError(
+            f"{path} cannot be read ({messages.reason(error)}): give a list that can, of BLURB's "
+            "with --index the folder of this corpus in `indexing` of its data_generation.tar.gz."
+        ) from error
+    return [item.strip() for item in text.replace(",", "\n").split("\n") if item.strip()]

@@ -27,16 +27,16 @@ from lxml import etree
 from data_prep.corpora import corpus_flags, corpus_splits, relation_entities, released_files
 from tfbio.base import cli
 
-LABELS = ("false", "advise", "effect", "int", "mechanism")
+_LABELS = ("false", "advise", "effect", "int", "mechanism")
 
 # Only of the files for relations: those for names of drugs hold the same texts without pairs.
-FOLDERS = {
+_FOLDERS = {
     "Train": "train_dataset",
     "Test/Test for DDI Extraction task": "test_dataset",
     "train_dataset": "train_dataset",
     "test_dataset": "test_dataset",
 }
-FILES = rf"({'|'.join(FOLDERS)})/(DrugBank|MedLine)/[^/]+\.xml"
+_FILES = rf"({'|'.join(_FOLDERS)})/(DrugBank|MedLine)/[^/]+\.xml"
 
 
 def read_examples(
@@ -45,28 +45,29 @@ def read_examples(
     entities: str = "dummy",
     left: corpus_splits.LeftOut | None = None,
 ) -> dict[str, list[tuple[str, str, str]]]:
-    """Reads the pairs of drugs of the release, as rows for each split.
+    """Reads the pairs of drugs of DDI 2013's release, as the rows of BLURB's splits.
 
     Args:
-      source: the release, a folder or an archive.
-      index: the folder of BLURB's lists.
+      source: the release: the path of a folder or an archive.
+      index: the folder of BLURB's lists, `{train,dev,test}_files.tsv`.
       entities: "dummy" for `@DRUG$`, "marker" for markers about the two.
-      left: a list that gets `(id, path of its file, reason)` for each of the files that no list
+      left: a list that gets `(name, path, "not_listed")`, all str, for each file that no list
         names.
 
     Returns:
-      A dict with the keys "train", "dev" and "test". Each value is a list of rows of texts, `(id of
-      the pair, sentence, label)`, in the order of the split's list; the label is "DDI-advise",
+      A dict with the keys "train", "dev" and "test". Each value is a list of rows `(id of the pair,
+      sentence, label)`, all str, in the order of the split's list; the label is "DDI-advise",
       "DDI-effect", "DDI-int", "DDI-mechanism" or "DDI-false".
 
     Raises:
-      CorpusError: the release or the lists cannot be used, or do not belong together.
+      CorpusError: the release or a list cannot be read, a list names a file that the release does
+        not have, or `read_file` refuses one.
     """
-    files = {_listed_name(key): file for key, file in released_files.find(source, FILES).items()}
+    files = {_listed_name(key): file for key, file in released_files.find(source, _FILES).items()}
     splits = {}
     listed: set[str] = set()
     for split in corpus_splits.SPLITS:
-        names = released_files.read_index(index, f"{split}_files.tsv")
+        names = corpus_splits.read_index(index, f"{split}_files.tsv")
         listed.update(names)
         missing = [name for name in names if name not in files]
         if missing:
@@ -82,23 +83,23 @@ def read_examples(
 def _listed_name(key: str) -> str:
     """Returns a file's name in BLURB's lists, such as "test_dataset/DrugBank/Oxacillin.xml"."""
     folder, kind, name = key.rsplit("/", 2)
-    return f"{FOLDERS[folder]}/{kind}/{name}"
+    return f"{_FOLDERS[folder]}/{kind}/{name}"
 
 
 def read_file(file: released_files.File, entities: str = "dummy") -> list[tuple[str, str, str]]:
-    """Reads the examples of one document.
+    """Reads the pairs of drugs of one document of DDI 2013's release.
 
     Args:
-      file: the document.
+      file: the document, in XML.
       entities: "dummy" for `@DRUG$`, "marker" for markers about the two.
 
     Returns:
-      A list of rows of texts, `(id of the pair, sentence, label)`; the label is "DDI-advise",
-      "DDI-effect", "DDI-int", "DDI-mechanism" or "DDI-false".
+      A list of rows `(id of the pair, sentence that shows the two so, label)`, all str; the label
+      is "DDI-advise", "DDI-effect", "DDI-int", "DDI-mechanism" or "DDI-false".
 
     Raises:
-      CorpusError: it is no XML, a pair has no two drugs or no type of interaction, or a drug's text
-        is not at its offsets.
+      CorpusError: it is no XML or uses an entity, a pair has no two drugs or no type of
+        interaction, or a drug's text is not at its offsets.
     """
     document = file.xml()
     rows = []
@@ -107,12 +108,12 @@ def read_file(file: released_files.File, entities: str = "dummy") -> list[tuple[
         drugs = {drug.get("id"): drug for drug in sentence.iterfind("entity")}
         for pair in sentence.iterfind("pair"):
             first, second = (
-                None if drug is None else span(drug, text, file.path)
+                None if drug is None else _span(drug, text, file.path)
                 for drug in (drugs.get(pair.get("e1")), drugs.get(pair.get("e2")))
             )
             # One pair of the makers' release is "true" without a type; BLURB's copy has it false.
             label = pair.get("type", "false") if pair.get("ddi") == "true" else "false"
-            if first is None or second is None or label not in LABELS:
+            if first is None or second is None or label not in _LABELS:
                 raise released_files.CorpusError(
                     f"{file.path}, line {pair.sourceline}: the pair {pair.get('id')} names no two "
                     "drugs of its sentence, or no type of interaction."
@@ -125,7 +126,7 @@ def read_file(file: released_files.File, entities: str = "dummy") -> list[tuple[
     return rows
 
 
-def span(drug: etree._Element, text: str, path: str) -> tuple[int, int] | None:
+def _span(drug: etree._Element, text: str, path: str) -> tuple[int, int] | None:
     """Returns the character range of a mention in its sentence.
 
     The corpus gives the last character, not the one after it: "0-3", or "0-3;10-12" for a mention
@@ -165,15 +166,19 @@ def span(drug: etree._Element, text: str, path: str) -> tuple[int, int] | None:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command: writes the splits and `left_out.jsonl` to `--output`, and prints counts.
+    """Runs `python -m data_prep.corpora.ddi`, which makes BLURB's files of DDI 2013.
+
+    Writes `train.tsv`, `dev.tsv` and `test.tsv` (the rows of `read_examples`) and `left_out.jsonl`
+    to the folder `--output`, and prints how many examples have each label. Returns nothing.
 
     Args:
       argv: the program's name; anything else is an error.
 
     Raises:
       UsageError: the command line has something beside flags.
-      CorpusError: the release or the lists cannot be used, or a file exists already or cannot be
-        written.
+      CorpusError: the release or the lists cannot be used, or a file exists already (without
+        `--overwrite`) or cannot be written.
+      UserError: another process writes to `--output`.
     """
     cli.no_arguments(argv)
     flag = flags.FLAGS
@@ -184,9 +189,12 @@ def main(argv: list[str]) -> None:
 
 
 def define_flags() -> None:
-    """Defines the flags `--input`, `--output`, `--overwrite`, `--index`, `--entities`."""
+    """Defines the flags of `python -m data_prep.corpora.ddi`, and returns nothing.
+
+    They are `--input`, `--output`, `--overwrite`, `--index` and `--entities`.
+    """
     corpus_flags.define("DDICorpus-2013.zip", index="DDI")
-    relation_entities.define_flag()
+    corpus_flags.define_entities()
 
 
 if __name__ == "__main__":

@@ -23,30 +23,32 @@ from tfbio.base import cli
 # In the order in which they overwrite each other.
 TAGS = {"participants": "I-PAR", "interventions": "I-INT", "outcomes": "I-OUT"}
 
-DOCUMENTS = r"documents/\d+\.tokens"
-LABELS = rf"aggregated/starting_spans/({'|'.join(TAGS)})/(train|test/gold)/\d+[^/]*\.ann"
+_DOCUMENTS = r"documents/\d+\.tokens"
+_LABELS = rf"aggregated/starting_spans/({'|'.join(TAGS)})/(train|test/gold)/\d+[^/]*\.ann"
 
 
 def read_examples(
     source: str | os.PathLike, index: str | os.PathLike, left: corpus_splits.LeftOut | None = None
 ) -> dict[str, list[tuple[str, ...]]]:
-    """Reads the tagged abstracts of the release, as lines for each split.
+    """Reads EBM-PICO's tagged abstracts from EBM-NLP's release, as the lines of BLURB's splits.
 
     Args:
-      source: the release, a folder or an archive.
-      index: the folder of BLURB's lists.
-      left: a list that gets `(id, path of its file, reason)` for each of the abstracts that no list
-        names.
+      source: the release: the path of a folder or an archive.
+      index: the folder of BLURB's lists, `{train,dev,test}_pmid.tsv`.
+      left: a list that gets `(PMID, path of its file, "not_listed")`, all str, for each abstract
+        that no list names.
 
     Returns:
       A dict with the keys "train", "dev" and "test". Each value is the list of the lines of its
-      abstracts as tuples of texts: `(word, tag)`, `("-DOCSTART- (PMID)",)` before each abstract,
-      and `("",)` for a blank line.
+      abstracts, tuples of str: `("-DOCSTART- (PMID)",)` before each abstract, `("",)` for a blank
+      line, and `(word, tag)`, where the tag is "I-PAR", "I-INT", "I-OUT" or "O".
 
     Raises:
-      CorpusError: the release or the lists cannot be used, or do not belong together.
+      CorpusError: the release or a list cannot be read, the release lacks the labels of an element,
+        a list names an abstract without tokens or labels, or an abstract has not as many labels as
+        tokens.
     """
-    by_key = released_files.find(source, f"{DOCUMENTS}|{LABELS}")
+    by_key = released_files.find(source, f"{_DOCUMENTS}|{_LABELS}")
     for element in TAGS:
         for part in ("train", "test/gold"):
             folder = f"aggregated/starting_spans/{element}/{part}/"
@@ -60,7 +62,7 @@ def read_examples(
     listed: set[str] = set()
     for split in corpus_splits.SPLITS:
         splits[split] = []
-        for pmid in released_files.read_index(index, f"{split}_pmid.tsv"):
+        for pmid in corpus_splits.read_index(index, f"{split}_pmid.tsv"):
             if ("documents", pmid) not in files or not any((e, pmid) in files for e in TAGS):
                 raise released_files.CorpusError(
                     f"{split}_pmid.tsv in {index} lists {pmid}, of which {source} does not hold "
@@ -85,19 +87,20 @@ def _name(key: str) -> tuple[str, str]:
 def read_abstract(
     pmid: str, files: Mapping[tuple[str, str], released_files.File]
 ) -> Iterator[tuple[str, ...]]:
-    """Yields the lines of an abstract.
+    """Yields the lines, words with their tags, of one of EBM-PICO's abstracts.
 
     Args:
-      pmid: of the abstract.
-      files: the tokens of each abstract, by ("documents", PMID), and its labels, by (element,
-        PMID); without a file it has no words of that element.
+      pmid: the PMID of the abstract, as text.
+      files: the abstract's tokens, by ("documents", PMID), and its labels, by (element, PMID),
+        where the element is "participants", "interventions" or "outcomes"; without a file it has no
+        words of that element.
 
     Yields:
-      Tuples of texts: `("-DOCSTART- (PMID)",)`, `("",)` for a blank line, and `(word, tag)`, where
-      the tag is I-PAR, I-INT, I-OUT or O.
+      Tuples of str: `("-DOCSTART- (PMID)",)`, `("",)` for a blank line, and `(word, tag)`, where
+      the tag is "I-PAR", "I-INT", "I-OUT" or "O".
 
     Raises:
-      CorpusError: there are not as many labels as tokens.
+      CorpusError: there are not as many labels as tokens, or a file is not text in UTF-8.
     """
     tokens = files["documents", pmid].text().split()
     tags = ["O"] * len(tokens)
@@ -120,28 +123,32 @@ def read_abstract(
             yield ("",)
 
 
-def tags_of(row: Sequence[str]) -> Sequence[str]:
+def _tags_of(row: Sequence[str]) -> Sequence[str]:
     """Returns the tag of a line in a sequence of one text; an empty sequence if it has none."""
     return row[1:]
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command: writes the splits and `left_out.jsonl` to `--output`, and prints counts.
+    """Runs `python -m data_prep.corpora.ebm_pico`, which makes BLURB's files of EBM-PICO.
+
+    Writes `train.tsv`, `dev.tsv` and `test.tsv` (the lines of `read_examples`) and `left_out.jsonl`
+    to the folder `--output`, and prints how many words have each tag. Returns nothing.
 
     Args:
       argv: the program's name; anything else is an error.
 
     Raises:
       UsageError: the command line has something beside flags.
-      CorpusError: the release or the lists cannot be used, or a file exists already or cannot be
-        written.
+      CorpusError: the release or the lists cannot be used, or a file exists already (without
+        `--overwrite`) or cannot be written.
+      UserError: another process writes to `--output`.
     """
     cli.no_arguments(argv)
     flag = flags.FLAGS
     left: corpus_splits.LeftOut = []
     splits = read_examples(flag.input, flag.index, left)
     corpus_splits.write(flag.output, splits, flag.overwrite, left)
-    corpus_splits.say_counts(splits, tags_of)
+    corpus_splits.say_counts(splits, _tags_of)
 
 
 if __name__ == "__main__":

@@ -19,34 +19,37 @@ from absl import flags
 
 from data_prep.corpora import corpus_flags, corpus_splits, released_files
 from tfbio.base import cli
+from tfbio.formats.hoc import HEADER, label_cell
 from tfbio.formats.label_sets import HALLMARKS
-from tfbio.formats.task_files import HOC_HEADER, hoc_labels
 
 
 def read_examples(
     source: str | os.PathLike, index: str | os.PathLike, left: corpus_splits.LeftOut | None = None
 ) -> dict[str, list[tuple[str, str, str]]]:
-    """Reads the labelled sentences of the release, as rows for each split.
+    """Reads the labelled sentences of HoC's release, as the rows of BLURB's splits.
 
     Args:
-      source: the release, a folder or an archive.
-      index: the folder of BLURB's lists.
-      left: a list that gets `(id, path of its file, reason)` for each of the abstracts that no list
-        names, and the labels without a sentence.
+      source: the release: the path of a folder or an archive.
+      index: the folder of BLURB's lists, `{train,dev,test}_pmid.tsv`.
+      left: a list that gets `(id, path of its file, reason)`, all str, for each abstract that no
+        list names ("not_listed"), and for the labels without a sentence ("no_sentence").
 
     Returns:
-      A dict with the keys "train", "dev" and "test". Each value is a list of rows of texts, first
-      the header `("labels", "sentence", "index")`, then `("0_0,1_1,...", sentence, PMID_sN)`.
+      A dict with the keys "train", "dev" and "test". Each value is a list of rows, tuples of three
+      str: first the header `("labels", "sentence", "index")`, then `("0_0,1_1,...", sentence,
+      PMID_sN)` with N from 0, where `1_1` says that the second of the ten hallmarks in alphabetical
+      order is there.
 
     Raises:
-      CorpusError: the release or the lists cannot be used, or do not belong together.
+      CorpusError: the release or a list cannot be read, a list names an abstract without labels or
+        text, or `read_abstract` refuses one.
     """
     files = released_files.find(source, r"(labels|text)/\d+\.txt")
     splits = {}
     listed: set[str] = set()
     for split in corpus_splits.SPLITS:
-        splits[split] = [HOC_HEADER]
-        for name in released_files.read_index(index, f"{split}_pmid.tsv"):
+        splits[split] = [HEADER]
+        for name in corpus_splits.read_index(index, f"{split}_pmid.tsv"):
             listed.add(name)
             if f"labels/{name}" not in files or f"text/{name}" not in files:
                 raise released_files.CorpusError(
@@ -68,20 +71,21 @@ def read_abstract(
     text: released_files.File,
     left: corpus_splits.LeftOut | None = None,
 ) -> Iterator[tuple[str, str, str]]:
-    """Yields the examples of one abstract.
+    """Yields the examples of one abstract of HoC's release.
 
     Args:
-      pmid: of the abstract.
+      pmid: the PMID of the abstract, as text.
       labels: the file of its labels.
       text: the file of its sentences, one a line.
-      left: a list that gets `(id, path of its file, reason)` for each of the labels without a
-        sentence.
+      left: a list that gets `(PMID_sN, path of the file, "no_sentence")`, all str, for the labels
+        without a sentence.
 
     Yields:
-      `("0_0,1_1,...", sentence, PMID_sN)`, all texts, with N from 0.
+      Rows `("0_0,1_1,...", sentence, PMID_sN)`, all str, with N from 0: for each of the ten
+      hallmarks in alphabetical order its number and 1 if it is there, else 0.
 
     Raises:
-      CorpusError: a sentence has no labels, or a label is unknown.
+      CorpusError: a sentence has no labels, a label is unknown, or a file is not text in UTF-8.
     """
     sentences = text.text().removesuffix("\n").split("\n")
     # "< A AND B--finer < NULL <": a part for each sentence, without a line end.
@@ -91,13 +95,13 @@ def read_abstract(
             f"{labels.path} labels {len(parts)} of the {len(sentences)} sentences of {text.path}."
         )
     for number, (sentence, part) in enumerate(zip(sentences, parts, strict=False)):
-        yield hoc_labels(hallmarks(part, labels.path)), sentence.strip(), f"{pmid}_s{number}"
+        yield label_cell(_hallmarks(part, labels.path)), sentence.strip(), f"{pmid}_s{number}"
     if left is not None:
         beyond = range(len(sentences), len(parts))
         left += [(f"{pmid}_s{number}", labels.path, "no_sentence") for number in beyond]
 
 
-def hallmarks(part: str, path: str) -> set[str]:
+def _hallmarks(part: str, path: str) -> set[str]:
     """Returns the set of the hallmarks of one sentence, by their names in `HALLMARKS`.
 
     Args:
@@ -117,20 +121,31 @@ def hallmarks(part: str, path: str) -> set[str]:
 
 
 def labels_of(row: Sequence[str]) -> list[str]:
-    """Returns the names of an example's hallmarks as a list of texts; [] for the header."""
+    """Returns the hallmarks in a row of the corpus HoC, for the counts that its command prints.
+
+    Args:
+      row: the header, or `(labels, sentence, index)` as `read_examples` makes it.
+
+    Returns:
+      The list of their names, such as ["cellular energetics"]; [] for the header.
+    """
     return [name for i, name in enumerate(HALLMARKS) if f"{i}_1" in row[0].split(",")]
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command: writes the splits and `left_out.jsonl` to `--output`, and prints counts.
+    """Runs `python -m data_prep.corpora.hoc`, which makes BLURB's files of HoC.
+
+    Writes `train.tsv`, `dev.tsv` and `test.tsv` (the rows of `read_examples`) and `left_out.jsonl`
+    to the folder `--output`, and prints how many examples have each hallmark. Returns nothing.
 
     Args:
       argv: the program's name; anything else is an error.
 
     Raises:
       UsageError: the command line has something beside flags.
-      CorpusError: the release or the lists cannot be used, or a file exists already or cannot be
-        written.
+      CorpusError: the release or the lists cannot be used, or a file exists already (without
+        `--overwrite`) or cannot be written.
+      UserError: another process writes to `--output`.
     """
     cli.no_arguments(argv)
     flag = flags.FLAGS

@@ -29,28 +29,34 @@ from typing import NamedTuple
 
 from absl import flags
 
-from data_prep.corpora import corpus_flags, corpus_splits, notes, relation_entities, released_files
-from tfbio.base import cli
+from data_prep.corpora import (
+    clinical_notes,
+    corpus_flags,
+    corpus_splits,
+    relation_entities,
+    released_files,
+)
+from tfbio.base import cli, errors
 from tfbio.formats import label_sets
 
-HEADER = ("index", "sentence", "label")
-RELATIONS = ("PIP", "TeCP", "TeRP", "TrAP", "TrCP", "TrIP", "TrNAP", "TrWP")
-NEGATIVE = "false"
+_HEADER = ("index", "sentence", "label")
+_RELATIONS = ("PIP", "TeCP", "TeRP", "TrAP", "TrCP", "TrIP", "TrNAP", "TrWP")
+_NEGATIVE = "false"
 
-FILES = (
+_FILES = (
     r"(concept_assertion_relation_training_data/\w+|reference_standard_for_test_data|test_data)/"
     r"((txt|concepts?|rel)/)?[^/.][^/]*\.(txt|con|rel)"
 )
-WORD = re.compile(r"\S+")
+_WORD = re.compile(r"\S+")
 _PLACE = r'c="(.*?)" ([0-9]{1,9}):([0-9]{1,9}) ([0-9]{1,9}):([0-9]{1,9})'
-CONCEPT = re.compile(rf'{_PLACE}\|\|t="(\w+)"')
-RELATION = re.compile(rf'{_PLACE}\|\|r="(\w+)"\|\|{_PLACE}')
+_CONCEPT = re.compile(rf'{_PLACE}\|\|t="(\w+)"')
+_RELATION = re.compile(rf'{_PLACE}\|\|r="(\w+)"\|\|{_PLACE}')
 
-Span = tuple[int, int]
+_Span = tuple[int, int]
 
 
-class Concept(NamedTuple):
-    """A concept of a note.
+class _Concept(NamedTuple):
+    """A concept of a note of i2b2/VA 2010.
 
     Attributes:
       id: "l" and the number of its line in the .con file, from 0.
@@ -67,16 +73,16 @@ class Concept(NamedTuple):
     line: int
 
 
-class Note:
-    """A note's text, the places of its words, and its concepts.
+class _Note:
+    """The text of a note of i2b2/VA 2010, the places of its words, and its concepts.
 
     Args:
-      files: of the note: "txt", "con" and perhaps "rel".
+      files: the note's files, by "txt", "con" and perhaps "rel".
 
     Attributes:
       text: the text of the note.
-      line_starts: for each line the offset of its first character.
-      concepts: a list of its `Concept`, in the order of the .con file.
+      line_starts: a list with the offset of the first character of each line.
+      concepts: a list of its `_Concept`, in the order of the .con file.
 
     Raises:
       CorpusError: a line of the concepts cannot be read, or does not suit the text.
@@ -87,52 +93,52 @@ class Note:
         self.line_starts, self._words = [], []
         start = 0
         for line in self.text.split("\n"):
-            words = [match.span() for match in WORD.finditer(line)]
+            words = [match.span() for match in _WORD.finditer(line)]
             if line[:1].isspace():
                 words.insert(0, (0, 0))  # in the annotations, too, an empty word stands before it
             self.line_starts.append(start)
             self._words.append([(start + a, start + b) for a, b in words])
             start += len(line) + 1
         self.concepts = []
-        for number, match in _matches(files["con"], CONCEPT):
+        for number, match in _matches(files["con"], _CONCEPT):
             if match[6] not in label_sets.I2B2_CONCEPTS:
                 raise released_files.CorpusError(
                     f"{files['con'].path}, line {number}: unknown kind {match[6]!r}; the kinds are "
                     f"{', '.join(label_sets.I2B2_CONCEPTS)}."
                 )
             place = self._find(files["con"], number, match.groups()[:5])
-            self.concepts.append(Concept(f"l{number - 1}", match[6], *place, int(match[2]) - 1))
+            self.concepts.append(_Concept(f"l{number - 1}", match[6], *place, int(match[2]) - 1))
 
     def relations(self, file: released_files.File) -> dict[tuple[str, str], list[str]]:
         """Reads the relations between concepts.
 
         Args:
-          file: of the relations.
+          file: the file of the relations.
 
         Returns:
           A dict: for each two concepts with a relation, by their ids `(first, second)` in the order
-          of the file of concepts, the list of its labels, each one of `RELATIONS`, such as "TrAP".
+          of the file of concepts, the list of its labels, each one of `_RELATIONS`, such as "TrAP".
 
         Raises:
           CorpusError: a line cannot be read, or names no two concepts.
         """
-        ids: dict[Span, str] = {}
+        ids: dict[_Span, str] = {}
         for concept in self.concepts:
             ids.setdefault((concept.start, concept.end), concept.id)
         order = {concept.id: place for place, concept in enumerate(self.concepts)}
         labels = defaultdict(list)
-        for number, match in _matches(file, RELATION):
+        for number, match in _matches(file, _RELATION):
             spans = [self._find(file, number, match.groups()[i : i + 5]) for i in (0, 6)]
-            if match[6] not in RELATIONS or any(span not in ids for span in spans):
+            if match[6] not in _RELATIONS or any(span not in ids for span in spans):
                 raise released_files.CorpusError(
-                    f"{file.path}, line {number}: expected a relation of {', '.join(RELATIONS)} "
+                    f"{file.path}, line {number}: expected a relation of {', '.join(_RELATIONS)} "
                     "between two concepts of the note's .con file."
                 )
             first, second = sorted((ids[span] for span in spans), key=order.__getitem__)
             labels[first, second].append(match[6])
         return labels
 
-    def _find(self, file: released_files.File, number: int, place: Iterable[str]) -> Span:
+    def _find(self, file: released_files.File, number: int, place: Iterable[str]) -> _Span:
         """Returns the character range of annotated text, from its lines from 1 and words from 0."""
         said, *numbers = place
         line, word, end_line, end_word = map(int, numbers)
@@ -165,7 +171,7 @@ def _matches(
             match = pattern.fullmatch(line.strip())
             if not match:
                 example = 'c="fever" 12:3 12:5||t="problem"'
-                if pattern is RELATION:
+                if pattern is _RELATION:
                     example = 'c="inventol" 12:0 12:0||r="TrAP"||c="fever" 12:3 12:5'
                 raise released_files.CorpusError(
                     f"{file.path}, line {number}: expected a line such as {example}."
@@ -182,29 +188,34 @@ def read_examples(
     left: corpus_splits.LeftOut | None = None,
     dev_fraction: float = corpus_splits.DEV_FRACTION,
 ) -> tuple[dict[str, list[tuple[str, ...]]], Counter[str]]:
-    """Reads the relations or the concepts of the release, as rows for each split.
+    """Reads the relations or concepts of i2b2/VA 2010's release, as the rows of the splits.
 
     Args:
-      source: the release, a folder of its archives.
-      dev_documents: file with the names of notes for development; "": `dev_fraction` of them.
-      concepts: read the concepts, not the relations.
+      source: the release: the path of the folder of its archives.
+      dev_documents: the path of a file with the names of notes for development; "": `dev_fraction`
+        of the notes.
+      concepts: True: read the concepts, not the relations.
       entities: "dummy" for `@problem$` and the like, "marker" for markers about the two.
-      left: a list that gets `(id, path of its file, reason)` for each of the relations and concepts
-        that are in no example.
+      left: a list that gets `(id, path of its file, "not_of_one_line")` for each relation, and
+        `(id, name of its note, "no_word" or "overwritten")` for each concept, that is in no
+        example; all str.
       dev_fraction: the share of the notes for training that is for development.
 
     Returns:
-      A pair. First a dict with the keys "train", "dev" and "test"; each value is a list of rows of
-      texts: the header `("index", "sentence", "label")` and `(index, sentence, label)`, where the
-      label is one of `RELATIONS` or "false", or with `concepts` the lines of tagged notes, as
-      `notes.tagged` makes them. Second the counts of concepts that did not fit, by the sentence
-      that `notes.say` prints of them.
+      A pair. First a dict with the keys "train", "dev" and "test"; each value is a list of rows,
+      tuples of str: the header `("index", "sentence", "label")` and `(index, sentence, label)`,
+      where the label is "PIP", "TeCP", "TeRP", "TrAP", "TrCP", "TrIP", "TrNAP", "TrWP" or "false";
+      or with `concepts` the lines of tagged notes as `clinical_notes.tagged` makes them, such as
+      `(word, "B-problem")`. Second a counter for `clinical_notes.say` of the concepts that do not
+      fit; empty without `concepts`.
 
     Raises:
-      CorpusError: the release cannot be used, or a split has no note.
+      CorpusError: the release cannot be read or lacks a file of a note; a line has another form or
+        does not suit the note; `dev_documents` cannot be read or names a note that is not for
+        training; or a split has no note.
     """
     documents: dict[str, dict[str, dict[str, released_files.File]]] = {"train": {}, "test": {}}
-    for key, file in released_files.find(source, FILES).items():
+    for key, file in released_files.find(source, _FILES).items():
         split = "train" if key.startswith("concept_assertion") else "test"
         name, _, kind = key.rpartition("/")[2].rpartition(".")
         files = documents[split].setdefault(name, {})
@@ -223,13 +234,17 @@ def read_examples(
                 raise released_files.CorpusError(
                     f"{source} holds no {name}.{min(missing)} beside {path}: give all archives."
                 )
-            note = Note(files)
+            note = _Note(files)
             if concepts:
-                mentions = [notes.Mention(x.kind, ((x.start, x.end),)) for x in note.concepts]
-                rows = notes.tagged(name, note.text, mentions, counts, word=WORD, left=left)
+                mentions = [
+                    clinical_notes.Mention(x.kind, ((x.start, x.end),)) for x in note.concepts
+                ]
+                rows = clinical_notes.tagged(
+                    name, note.text, mentions, counts, word=_WORD, left=left
+                )
             else:
                 labels = note.relations(files["rel"])
-                rows = pairs(name, note, labels, entities)
+                rows = _pairs(name, note, labels, entities)
                 if left is not None:
                     left += [
                         (f"{name}.{one}.{other}", files["rel"].path, "not_of_one_line")
@@ -237,33 +252,33 @@ def read_examples(
                         for _ in remaining
                     ]
             made[split][name] = rows
-    labels_of = notes.kinds_of if concepts else lambda row: row[-1:]
+    labels_of = clinical_notes.kinds_of if concepts else lambda row: row[-1:]
     splits = corpus_splits.with_development(
         made["train"], made["test"], dev_documents, labels_of, dev_fraction
     )
     if not concepts:
-        splits = {split: [HEADER, *rows] for split, rows in splits.items()}
+        splits = {split: [_HEADER, *rows] for split, rows in splits.items()}
     return splits, counts
 
 
-def pairs(
+def _pairs(
     name: str,
-    note: Note,
+    note: _Note,
     labels: dict[tuple[str, str], list[str]],
     entities: str = "dummy",
 ) -> list[tuple[str, ...]]:
     """Makes the examples of a note, of each two concepts of a line.
 
     Args:
-      name: of the note.
+      name: the name of the note.
       note: the note.
-      labels: of each two concepts, from `Note.relations`; changed in place: those of examples are
-        removed.
+      labels: the labels of each two concepts, from `_Note.relations`; changed in place: those of
+        examples are removed.
       entities: "dummy" for `@problem$` and the like, "marker" for markers about the two.
 
     Returns:
-      A list of rows of texts, `(NAME.first.second, sentence, label)`; the label is "false" without
-      a relation. Further relations of the two add ".1" and so on to the first column.
+      A list of rows `(NAME.first.second, sentence, label)`, all str; the label is "false" without a
+      relation. Further relations of the two add ".1" and so on to the first column.
     """
     rows = []
     for one, other in itertools.combinations(note.concepts, 2):
@@ -281,13 +296,17 @@ def pairs(
             entities,
         )
         index = f"{name}.{one.id}.{other.id}"
-        for number, label in enumerate(labels.pop((one.id, other.id), [NEGATIVE])):
+        for number, label in enumerate(labels.pop((one.id, other.id), [_NEGATIVE])):
             rows.append((f"{index}.{number}" if number else index, masked, label))
     return rows
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command: writes the splits and `left_out.jsonl` to `--output`, and prints counts.
+    """Runs `python -m data_prep.corpora.i2b2_2010`, which makes BLUE's files of i2b2/VA 2010.
+
+    Writes `train.tsv`, `dev.tsv` and `test.tsv` (the rows of `read_examples`) and `left_out.jsonl`
+    to the folder `--output`, and prints how many examples have each label, and with `--concepts`
+    how many concepts do not fit. Returns nothing.
 
     Args:
       argv: the program's name; anything else is an error.
@@ -295,12 +314,14 @@ def main(argv: list[str]) -> None:
     Raises:
       UsageError: the command line has something beside flags, or `--dev_fraction` is not between 0
         and 1 or goes with `--dev_documents`, or `--entities` with `--concepts`.
-      CorpusError: the release cannot be used, or a file exists already or cannot be written.
+      CorpusError: the release cannot be used, or a file exists already (without `--overwrite`) or
+        cannot be written.
+      UserError: another process writes to `--output`.
     """
     cli.no_arguments(argv)
     flag = flags.FLAGS
     if flag.concepts and flag.entities != "dummy":
-        raise cli.UsageError("--entities does not go with --concepts: it is for relations.")
+        raise errors.UsageError("--entities does not go with --concepts: it is for relations.")
     left: corpus_splits.LeftOut = []
     fraction = corpus_flags.dev_fraction()
     splits, counts = read_examples(
@@ -308,20 +329,20 @@ def main(argv: list[str]) -> None:
     )
     corpus_splits.write(flag.output, splits, flag.overwrite, left)
     if flag.concepts:
-        corpus_splits.say_counts(splits, notes.kinds_of)
-        notes.say(counts)
+        corpus_splits.say_counts(splits, clinical_notes.kinds_of)
+        clinical_notes.say(counts)
         return
     corpus_splits.say_counts({split: rows[1:] for split, rows in splits.items()})
 
 
 def define_flags() -> None:
-    """Defines the command's flags; returns nothing.
+    """Defines the flags of `python -m data_prep.corpora.i2b2_2010`, and returns nothing.
 
     They are `--input`, `--output`, `--overwrite`, `--dev_fraction`, `--dev_documents`, `--entities`
     and `--concepts`.
     """
     corpus_flags.define("The three archives", held_out="notes", dev_documents=True)
-    relation_entities.define_flag()
+    corpus_flags.define_entities()
     flags.DEFINE_bool("concepts", False, "Write the concepts, not the relations between them.")
 
 

@@ -28,11 +28,11 @@ from collections.abc import Iterator
 from absl import flags
 from lxml import etree
 
-from data_prep.corpora import corpus_flags, corpus_splits, notes, released_files
+from data_prep.corpora import clinical_notes, corpus_flags, corpus_splits, released_files
 from tfbio.base import cli
 from tfbio.formats import label_sets
 
-FILES = {
+_FILES = {
     "2012": {
         "train": r"2012-07-15\.original-annotation\.release/\d+\.xml",
         "test": r"2012-08-08\.test-data\.event-timex-groundtruth/xml/\d+\.xml",
@@ -43,13 +43,13 @@ FILES = {
     },
 }
 # The elements of mentions, and the attribute with the mention's type; and the types.
-TAGS = {"2012": ("EVENT", "type"), "2014": ("*", "TYPE")}
-KINDS = {"2012": label_sets.I2B2_EVENTS, "2014": label_sets.I2B2_PHI}
+_TAGS = {"2012": ("EVENT", "type"), "2014": ("*", "TYPE")}
+_KINDS = {"2012": label_sets.I2B2_EVENTS, "2014": label_sets.I2B2_PHI}
 
-TEXT = re.compile(r"<TEXT><!\[CDATA\[(.*?)\]\]></TEXT>", re.DOTALL)
-TAG_LIST = re.compile(r"<TAGS>.*</TAGS>", re.DOTALL)
+_TEXT = re.compile(r"<TEXT><!\[CDATA\[(.*?)\]\]></TEXT>", re.DOTALL)
+_TAG_LIST = re.compile(r"<TAGS>.*</TAGS>", re.DOTALL)
 # Some files of 2012 have an & that stands for itself.
-STRAY_AMPERSAND = re.compile(r"&(?!(#\d+|#x[\da-fA-F]+|\w+);)")
+_STRAY_AMPERSAND = re.compile(r"&(?!(#\d+|#x[\da-fA-F]+|\w+);)")
 
 MOVED = "do not stand at their offsets: they are tagged where the nearest such text is"
 OTHER_TEXT = "have a text that the note does not have: the words at their offsets are tagged"
@@ -63,36 +63,36 @@ def read_examples(
     left: corpus_splits.LeftOut | None = None,
     dev_fraction: float = corpus_splits.DEV_FRACTION,
 ) -> tuple[dict[str, list[tuple[str, ...]]], Counter[str]]:
-    """Reads the tagged notes of the release, as lines for each split.
+    """Reads the tagged notes of i2b2's release of 2012 or 2014, as the lines of the splits.
 
     Args:
-      source: the release, a folder or an archive.
-      year: of the challenge, "2012" or "2014".
-      left: a list that gets `(id, path of its file, reason)` for each of the mentions that are not
-        tagged.
+      source: the release: the path of a folder or an archive.
+      year: the year of the challenge, "2012" or "2014".
+      left: a list that gets a tuple of three str for each mention that is not tagged: `(id, path of
+        its file, "no_kind" or "outside")`, or `(NAME.START-END, NAME, "no_word" or "overwritten")`.
       dev_fraction: the share of the patients for training that is for development.
 
     Returns:
       A pair. First a dict with the keys "train", "dev" and "test"; each value is the list of the
-      lines of its notes, as `notes.tagged` makes them: `(word, tag)`, `("-DOCSTART- (NAME)",)` and
-      `("",)`. Second the counts of mentions that did not fit, by the sentence that `notes.say`
-      prints of them.
+      lines of its notes, tuples of str as `clinical_notes.tagged` makes them:
+      `("-DOCSTART- (NAME)",)`, `("",)` and `(word, tag)`. Second a counter for `clinical_notes.say`
+      of the mentions that do not fit.
 
     Raises:
-      CorpusError: the release cannot be used, or a split has no note.
+      CorpusError: the release cannot be read, `read_note` refuses a note, or a split has no note.
     """
     left = [] if left is None else left
     counts: Counter[str] = Counter()
     made: dict[str, dict[str, list[tuple[str, ...]]]] = {"train": {}, "test": {}}
-    for key, file in released_files.find(source, "|".join(FILES[year].values())).items():
-        split = "train" if re.fullmatch(FILES[year]["train"], key) else "test"
+    for key, file in released_files.find(source, "|".join(_FILES[year].values())).items():
+        split = "train" if re.fullmatch(_FILES[year]["train"], key) else "test"
         name = key.rpartition("/")[2].removesuffix(".xml")
         text, mentions = read_note(file, year, counts, left)
         # The notes of a patient, "110-01" and "110-02", stay together.
         rows = made[split].setdefault(name.partition("-")[0], [])
-        rows += notes.tagged(name, text, mentions, counts, left=left)
+        rows += clinical_notes.tagged(name, text, mentions, counts, left=left)
     splits = corpus_splits.with_development(
-        made["train"], made["test"], "", notes.kinds_of, dev_fraction
+        made["train"], made["test"], "", clinical_notes.kinds_of, dev_fraction
     )
     return splits, counts
 
@@ -102,30 +102,33 @@ def read_note(
     year: str,
     counts: Counter[str],
     left: corpus_splits.LeftOut | None = None,
-) -> tuple[str, list[notes.Mention]]:
-    """Reads a note and its mentions.
+) -> tuple[str, list[clinical_notes.Mention]]:
+    """Reads a note of i2b2's release of 2012 or 2014, and its mentions.
 
     Args:
-      file: the note.
-      year: of the challenge, "2012" or "2014".
-      counts: changed in place: the numbers of mentions that did not fit are added.
-      left: a list that gets `(id, path of its file, reason)` for each of the mentions that cannot
-        be tagged.
+      file: the note, in XML.
+      year: the year of the challenge, "2012" or "2014".
+      counts: changed in place: the numbers of mentions that do not fit are added, by the sentences
+        that `clinical_notes.say` prints.
+      left: a list that gets `(id, path of its file, "no_kind" or "outside")`, all str, for each
+        mention that cannot be tagged.
 
     Returns:
-      A pair: the text, and a list of `notes.Mention` with offsets in it, in the order of the file.
+      A pair: the text, and a list of `clinical_notes.Mention` with offsets in it, in the order of
+      the file. A mention's kind is its event's type ("EVIDENTIAL") or that of protected health
+      information ("PATIENT").
 
     Raises:
       CorpusError: it is no note of that year, or a tag has no offsets or an unknown type.
     """
     content = file.text()
-    note = TEXT.search(content)
-    tags = TAG_LIST.search(content, note.end() if note else 0)
+    note = _TEXT.search(content)
+    tags = _TAG_LIST.search(content, note.end() if note else 0)
     if not note or not tags:
         raise released_files.CorpusError(
             f"{file.path} has no <TEXT><![CDATA[...]]></TEXT>, or no <TAGS>."
         )
-    root = released_files.parse_xml(file.path, STRAY_AMPERSAND.sub("&amp;", tags[0]).encode())
+    root = released_files.parse_xml(file.path, _STRAY_AMPERSAND.sub("&amp;", tags[0]).encode())
     left = [] if left is None else left
     return note[1], list(_mentions(file, note[1], root, year, counts, left))
 
@@ -137,43 +140,47 @@ def _mentions(
     year: str,
     counts: Counter[str],
     left: corpus_splits.LeftOut,
-) -> Iterator[notes.Mention]:
-    element, attribute = TAGS[year]
+) -> Iterator[clinical_notes.Mention]:
+    element, attribute = _TAGS[year]
     for tag in root.iterfind(element):
         kind, start, end = (tag.get(name, "").strip() for name in (attribute, "start", "end"))
         if not kind:
-            counts[notes.MENTIONS] += 1
+            counts[clinical_notes.MENTIONS] += 1
             counts[NO_KIND] += 1
             left.append((f"{tag.get('id')}", file.path, "no_kind"))
             continue
         if (
-            kind not in KINDS[year]
+            kind not in _KINDS[year]
             or min(released_files.offset(start), released_files.offset(end)) < 0
         ):
             raise released_files.CorpusError(
                 f"{file.path}: the tag {tag.get('id')!r} has no start and end, or its {attribute} "
-                f"{kind!r} is not one of {', '.join(KINDS[year])}."
+                f"{kind!r} is not one of {', '.join(_KINDS[year])}."
             )
         span = place(text, int(start), int(end), tag.get("text", ""), counts)
         if not span[0] <= span[1] <= len(text):
-            counts[notes.MENTIONS] += 1
+            counts[clinical_notes.MENTIONS] += 1
             counts[OUTSIDE] += 1
             left.append((f"{tag.get('id')}", file.path, "outside"))
             continue
-        yield notes.Mention(kind, (span,))
+        yield clinical_notes.Mention(kind, (span,))
 
 
 def place(text: str, start: int, end: int, said: str, counts: Counter[str]) -> tuple[int, int]:
-    """Returns the character range `(start, end)` of an annotated text in a note.
+    """Returns the range of an i2b2 mention in its note of 2012 or 2014, whose offsets may be wrong.
 
     It is that of the annotation's offsets, or the nearest place that has the text. If the note does
     not have it, the offsets are returned as they are, perhaps beyond the note.
 
     Args:
-      text: of the note.
-      start, end: the annotation's offsets.
+      text: the text of the note.
+      start, end: the annotation's offsets, in characters.
       said: the annotated text.
-      counts: changed in place: gets the annotations that do not stand at their offsets added.
+      counts: changed in place: gets the annotations that do not stand at their offsets added, by
+        the sentences that `clinical_notes.say` prints.
+
+    Returns:
+      `(start, end)`, two int: the offsets of its first character and of that behind its last.
     """
     words = said.split()
     if not words or html.unescape(text[start:end]).split() == html.unescape(said).split():
@@ -186,7 +193,11 @@ def place(text: str, start: int, end: int, said: str, counts: Counter[str]) -> t
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command: writes the splits and `left_out.jsonl` to `--output`, and prints counts.
+    """Runs `python -m data_prep.corpora.i2b2_notes`, which makes the files of i2b2 2012 or 2014.
+
+    Writes `train.tsv`, `dev.tsv` and `test.tsv` (the lines of `read_examples`) and `left_out.jsonl`
+    to the folder `--output`, and prints how many mentions have each type and how many do not fit.
+    Returns nothing.
 
     Args:
       argv: the program's name; anything else is an error.
@@ -194,21 +205,26 @@ def main(argv: list[str]) -> None:
     Raises:
       UsageError: the command line has something beside flags, or `--dev_fraction` is not between 0
         and 1.
-      CorpusError: the release cannot be used, or a file exists already or cannot be written.
+      CorpusError: the release cannot be used, or a file exists already (without `--overwrite`) or
+        cannot be written.
+      UserError: another process writes to `--output`.
     """
     cli.no_arguments(argv)
     flag = flags.FLAGS
     left: corpus_splits.LeftOut = []
     splits, counts = read_examples(flag.input, flag.year, left, corpus_flags.dev_fraction())
     corpus_splits.write(flag.output, splits, flag.overwrite, left)
-    corpus_splits.say_counts(splits, notes.kinds_of)
-    notes.say(counts)
+    corpus_splits.say_counts(splits, clinical_notes.kinds_of)
+    clinical_notes.say(counts)
 
 
 def define_flags() -> None:
-    """Defines the flags `--input`, `--output`, `--overwrite`, `--dev_fraction`, `--year`."""
+    """Defines the flags of `python -m data_prep.corpora.i2b2_notes`, and returns nothing.
+
+    They are `--input`, `--output`, `--overwrite`, `--dev_fraction` and `--year`.
+    """
     corpus_flags.define("The folders of that year, or archives of them", held_out="patients")
-    flags.DEFINE_enum("year", None, list(FILES), "Of the challenge.", required=True)
+    flags.DEFINE_enum("year", None, list(_FILES), "Of the challenge.", required=True)
 
 
 if __name__ == "__main__":

@@ -18,23 +18,24 @@ from absl import flags
 from data_prep.corpora import corpus_flags, corpus_splits, released_files
 from tfbio.base import cli
 
-HEADER = ("index", "sentence1", "sentence2", "label")
-LABELS = ("contradiction", "entailment", "neutral")
+_HEADER = ("index", "sentence1", "sentence2", "label")
+_LABELS = ("contradiction", "entailment", "neutral")
 
 
 def read_examples(source: str | os.PathLike) -> dict[str, list[tuple[str, ...]]]:
-    """Reads the pairs of sentences of the release, as rows for each split.
+    """Reads the pairs of sentences of MedNLI's release, as the rows of the splits.
 
     Args:
-      source: the release, a folder or an archive.
+      source: the release: the path of a folder or an archive.
 
     Returns:
-      A dict with the keys "train", "dev" and "test". Each value is a list of rows of texts, first
-      the header `("index", "sentence1", "sentence2", "label")`, then `(id, sentence, sentence,
-      label)`; the label is "contradiction", "entailment" or "neutral".
+      A dict with the keys "train", "dev" and "test". Each value is a list of rows, tuples of four
+      str: first the header `("index", "sentence1", "sentence2", "label")`, then `(id, sentence,
+      sentence, label)`; the label is "contradiction", "entailment" or "neutral".
 
     Raises:
-      CorpusError: the release cannot be used.
+      CorpusError: the release cannot be read or lacks one of its three files, or a line is no
+        labelled pair.
     """
     files = released_files.find(source, rf"mli_({'|'.join(corpus_splits.SPLITS)})_v1\.jsonl")
     splits = {}
@@ -44,18 +45,18 @@ def read_examples(source: str | os.PathLike) -> dict[str, list[tuple[str, ...]]]
             raise released_files.CorpusError(
                 f"{source} does not hold {name}: give all three files."
             )
-        splits[split] = [HEADER, *read_file(files[name])]
+        splits[split] = [_HEADER, *_read_file(files[name])]
     return splits
 
 
-def read_file(file: released_files.File) -> Iterator[tuple[str, str, str, str]]:
-    """Yields the examples of one file.
+def _read_file(file: released_files.File) -> Iterator[tuple[str, str, str, str]]:
+    """Yields the examples of one file of MedNLI's release.
 
     Args:
-      file: of the release, a JSON object a line.
+      file: a file of the release, a JSON object a line.
 
     Yields:
-      `(id, sentence, sentence, label)`, all texts; the label is "contradiction", "entailment" or
+      Rows `(id, sentence, sentence, label)`, all str; the label is "contradiction", "entailment" or
       "neutral".
 
     Raises:
@@ -69,24 +70,30 @@ def read_file(file: released_files.File) -> Iterator[tuple[str, str, str, str]]:
                 "sentence1": str(first),
                 "sentence2": str(second),
                 "gold_label": label,
-            } if label in LABELS:
+            } if label in _LABELS:
                 yield id_, first, second, label
             case _:
                 raise released_files.CorpusError(
                     f"{where}: expected a pairID, a sentence1, a sentence2, and a gold_label of "
-                    f"{', '.join(LABELS)}."
+                    f"{', '.join(_LABELS)}."
                 )
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command: writes the splits and `left_out.jsonl` to `--output`, and prints counts.
+    """Runs `python -m data_prep.corpora.mednli`, which makes BLUE's files of MedNLI.
+
+    Writes `train.tsv`, `dev.tsv` and `test.tsv` (the rows of `read_examples`) and an empty
+    `left_out.jsonl` to the folder `--output`, and prints how many examples have each label. Returns
+    nothing.
 
     Args:
       argv: the program's name; anything else is an error.
 
     Raises:
       UsageError: the command line has something beside flags.
-      CorpusError: the release cannot be used, or a file exists already or cannot be written.
+      CorpusError: the release cannot be used, or a file exists already (without `--overwrite`) or
+        cannot be written.
+      UserError: another process writes to `--output`.
     """
     cli.no_arguments(argv)
     flag = flags.FLAGS

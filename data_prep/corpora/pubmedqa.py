@@ -22,32 +22,33 @@ from absl import flags
 from data_prep.corpora import corpus_flags, corpus_splits, released_files
 from tfbio.base import cli
 
-LABELS = ("yes", "no", "maybe")
-QUESTIONS = 1000
+_LABELS = ("yes", "no", "maybe")
+_QUESTIONS = 1000
 FOLDS = 10
 
 
 def read_examples(
     source: str | os.PathLike, fold: int = 0
 ) -> dict[str, list[tuple[str, str, str, str]]]:
-    """Reads the labelled questions, as rows for each split.
+    """Reads the labelled questions of PubMedQA's release, as the rows of the splits.
 
     Args:
-      source: the release, which is the file, or a folder or an archive that holds it.
+      source: the release: the path of ori_pqal.json, or of a folder or an archive that holds it.
       fold: which fold is for development, from 0 to 9.
 
     Returns:
-      A dict with the keys "train", "dev" and "test". Each value is a list of rows of texts, `(PMID,
-      question, abstract's parts joined by a blank, "yes", "no" or "maybe")`.
+      A dict with the keys "train", "dev" and "test". Each value is a list of rows `(PMID, question,
+      abstract's parts joined by a blank, "yes", "no" or "maybe")`, all str.
 
     Raises:
-      CorpusError: the file is not the one of the labelled questions.
+      CorpusError: the file cannot be read, is not JSON of 1,000 questions by PMID, or one of them
+        lacks a part.
     """
     (file,) = released_files.find(source, r"ori_pqal\.json").values()
     rows = {pmid: _example(pmid, entry, file) for pmid, entry in _entries(file).items()}
-    if len(rows) != QUESTIONS:
+    if len(rows) != _QUESTIONS:
         raise released_files.CorpusError(
-            f"{file.path} has {len(rows):,} questions instead of {QUESTIONS:,}, of which the "
+            f"{file.path} has {len(rows):,} questions instead of {_QUESTIONS:,}, of which the "
             "splits are drawn: give PubMedQA's ori_pqal.json."
         )
     splits = draw_splits({pmid: row[-1] for pmid, row in rows.items()}, fold)
@@ -64,7 +65,7 @@ def _entries(file: released_files.File) -> dict[str, Any]:
 def _example(pmid: str, entry: Any, file: released_files.File) -> tuple[str, str, str, str]:
     match entry:
         case {"QUESTION": str(question), "CONTEXTS": [*parts], "final_decision": label} if (
-            label in LABELS and all(isinstance(part, str) for part in parts)
+            label in _LABELS and all(isinstance(part, str) for part in parts)
         ):
             return pmid, question, " ".join(parts), label
     raise released_files.CorpusError(
@@ -74,7 +75,7 @@ def _example(pmid: str, entry: Any, file: released_files.File) -> tuple[str, str
 
 
 def draw_splits(labels: Mapping[str, str], fold: int = 0) -> dict[str, list[str]]:
-    """Draws the splits as the corpus's makers do, with their random numbers.
+    """Draws PubMedQA's splits as the corpus's makers do, with their random numbers.
 
     Args:
       labels: the label of each question ("yes", "no" or "maybe"), by PMID.
@@ -82,7 +83,7 @@ def draw_splits(labels: Mapping[str, str], fold: int = 0) -> dict[str, list[str]
 
     Returns:
       A dict with the keys "train", "dev" and "test". Each value is the list of the PMIDs of the
-      split, in the makers' order.
+      split, as str in the makers' order.
     """
     numbers = random.Random(0)
     rest, test = _draw_folds(labels, 2, numbers)
@@ -94,7 +95,7 @@ def draw_splits(labels: Mapping[str, str], fold: int = 0) -> dict[str, list[str]
 def _draw_folds(labels: Mapping[str, str], count: int, numbers: random.Random) -> list[list[str]]:
     """Draws folds with the same share of each label."""
     folds: list[list[str]] = [[] for _ in range(count)]
-    for label in LABELS:
+    for label in _LABELS:
         pmids = [pmid for pmid, own in labels.items() if own == label]
         numbers.shuffle(pmids)
         size = -(-len(pmids) // count)
@@ -109,7 +110,10 @@ def _draw_folds(labels: Mapping[str, str], count: int, numbers: random.Random) -
 
 
 def define_flags() -> None:
-    """Defines the flags `--input`, `--output`, `--overwrite`, `--fold`."""
+    """Defines the flags of `python -m data_prep.corpora.pubmedqa`, and returns nothing.
+
+    They are `--input`, `--output`, `--overwrite` and `--fold`.
+    """
     corpus_flags.define("ori_pqal.json[.gz]")
     flags.DEFINE_integer(
         "fold", 0, "The fold for development.", lower_bound=0, upper_bound=FOLDS - 1
@@ -117,14 +121,20 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command: writes the splits and `left_out.jsonl` to `--output`, and prints counts.
+    """Runs `python -m data_prep.corpora.pubmedqa`, which makes BLURB's files of PubMedQA.
+
+    Writes `train.tsv`, `dev.tsv` and `test.tsv` (the rows of `read_examples`) and an empty
+    `left_out.jsonl` to the folder `--output`, and prints how many examples have each label. Returns
+    nothing.
 
     Args:
       argv: the program's name; anything else is an error.
 
     Raises:
       UsageError: the command line has something beside flags.
-      CorpusError: the release cannot be used, or a file exists already or cannot be written.
+      CorpusError: the release cannot be used, or a file exists already (without `--overwrite`) or
+        cannot be written.
+      UserError: another process writes to `--output`.
     """
     cli.no_arguments(argv)
     flag = flags.FLAGS

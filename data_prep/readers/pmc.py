@@ -41,6 +41,7 @@ from lxml import etree
 from data_prep.readers import pmc_article
 from data_prep.readers.pmc_article import FullText
 from tfbio.base import storage
+from tfbio.base.messages import printable
 from tfbio.formats.safe_xml import (
     MAX_HEADER_BYTES,
     SAFE,
@@ -49,28 +50,25 @@ from tfbio.formats.safe_xml import (
     check_no_entities,
     faults,
     open_file,
-    printable,
 )
 
 # The root of a file: one article; or a set of them, as PMC's efetch, Europe PMC and OAI-PMH wrap
 # it. A root may have a namespace.
 ROOTS = ("article", "pmc-articleset", "articles", "OAI-PMH")
-
-
 # One article is held in memory: one of 45 MB took 400 MB, and 48 MB of nothing but empty elements
 # 1.5 GB. The longest real file of the tests has 0.3 MB.
 MAX_ARTICLE_BYTES = 50_000_000
 # gzip shrinks the articles of the tests 4 to 6 times, and zeros 1,000 times: longer data
 # that shrinks so far is no text.
-MAX_RATIO, MIN_BOMB_BYTES = 200, 256_000_000
+_MAX_RATIO, MIN_BOMB_BYTES = 200, 256_000_000
 
 
 class Problem(NamedTuple):
-    """Article, or member of a package, that cannot be used.
+    """An article in a PMC file, or a member of a PMC package, that cannot be used.
 
     Attributes:
-      name: of the article or member in its file.
-      sentence: why.
+      name: the name of the article or member in its file.
+      sentence: the reason, as a sentence for the user.
     """
 
     name: str
@@ -78,7 +76,7 @@ class Problem(NamedTuple):
 
 
 def is_archive(path: str | os.PathLike) -> bool:
-    """Returns True for a tar archive, compressed with gzip or not, by the file's content.
+    """Returns True if a file is a PMC package, a tar archive, compressed or not, by its content.
 
     Args:
       path: the file.
@@ -93,14 +91,14 @@ def is_archive(path: str | os.PathLike) -> bool:
 def read_articles(
     path: str | os.PathLike, unknown: Counter[str] | None = None
 ) -> Iterator[FullText | Problem]:
-    """Reads a file of PMC's, and yields its articles in their order.
+    """Reads a file of PMC's, an article, a set or a package, and yields its articles in order.
 
     Memory does not grow with the file. In a package, members that are not `.nxml` or `.xml` are
     skipped; names that lead out of it, links and devices are refused, each as a `Problem`.
 
     Args:
       path: the file: an article, a set of articles, or a tar package of them, compressed or not.
-      unknown: counts, by name, the named entities that became U+FFFD; it is changed in place.
+      unknown: a counter of the names of entities that became U+FFFD; it is changed in place.
 
     Yields:
       A `FullText` for each article, with its ids, title, abstract and body; or a `Problem`, a name
@@ -145,7 +143,7 @@ class _Tape:
         data = self._stream.read(size)
         self._position += len(data)
         self._last = (self._last + data)[-1024:]
-        if self._position > max(MIN_BOMB_BYTES, MAX_RATIO * self._raw.tell()):
+        if self._position > max(MIN_BOMB_BYTES, _MAX_RATIO * self._raw.tell()):
             raise tarfile.ReadError("it is compressed too far to be text")
         return data
 

@@ -12,31 +12,33 @@ from data_prep.readers.pmc_paragraphs import Paragraph
 from tfbio.formats.markup import text
 from tfbio.formats.safe_xml import BadFile
 
-FOREIGN = etree.XPath(
+_FOREIGN = etree.XPath(
     "descendant-or-self::*[namespace-uri() and"
     " namespace-uri() != 'http://www.w3.org/1998/Math/MathML']"
 )
 # Anything else in an id's place ("N/A", "0", "-") is none: it must not be several articles' id.
-PMCID = re.compile(r"(?:PMC)?([0-9]{1,12})(?:\.[0-9]{1,9})?", re.IGNORECASE)
-PMID = re.compile("[0-9]{1,12}")
-DOI = re.compile(r"10\.\S+/\S+")
+_PMCID = re.compile(r"(?:PMC)?([0-9]{1,12})(?:\.[0-9]{1,9})?", re.IGNORECASE)
+_PMID = re.compile("[0-9]{1,12}")
+_DOI = re.compile(r"10\.\S+/\S+")
 
-RETRACTED = re.compile(r"\W*(?:retracted|withdrawn)(?: article)?\s*[:\])]", re.IGNORECASE)
+_RETRACTED = re.compile(r"\W*(?:retracted|withdrawn)(?: article)?\s*[:\])]", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
 class FullText:
-    """Text of one article, and its metadata.
+    """A PMC article: its text, its ids and what else its XML says of it.
 
     Attributes:
       name: the base name of the file, or the member of a package, that it was read from; in a set
         of articles with its number, as in "set.xml#3".
-      pmcid: as in "PMC123", or "".
+      pmcid: its number in PMC, as in "PMC123", or "".
       pmid: PubMed's number, not 0, or "".
-      doi: as in "10.1371/journal.pone.0000217", or "".
-      title: with the subtitle behind a colon.
-      abstract: without a title. Summaries for laymen and for tables of contents are left out.
-      body: in reading order. Figures and tables that the file keeps beside the body come last.
+      doi: its DOI, as in "10.1371/journal.pone.0000217", or "".
+      title: its title, with the subtitle behind a colon; "" if it has none.
+      abstract: the paragraphs of its abstract, without a title. Summaries for laymen and for tables
+        of contents are left out.
+      body: the paragraphs of its body, in reading order. Figures and tables that the file keeps
+        beside the body come last.
       language: its ISO 639-1 code in lower case, such as "en".
       article_type: JATS's, such as "research-article"; "retraction" is a notice of one.
       retracted: True if the article was retracted, as far as its own file says so.
@@ -55,7 +57,7 @@ class FullText:
 
     @property
     def id(self) -> str:
-        """Id of the article with the kind of the id, such as "pmcid:PMC123", never empty.
+        """The id of the PMC article with its kind, such as "pmcid:PMC123", never empty.
 
         The first that it has of "pmcid:", "pmid:" and "doi:", else "file:" and its name.
         """
@@ -66,11 +68,11 @@ class FullText:
 
 
 def read(article: etree._Element, name: str) -> FullText:
-    """Reads an article.
+    """Reads one PMC article from its XML: ids, title, abstract, body, and whether it is retracted.
 
     Args:
-      article: its element; the tree is used up.
-      name: of the file or member that it stands in.
+      article: its element `<article>`; the tree is used up.
+      name: the name of the file or member that it stands in, which becomes the article's name.
 
     Returns:
       A `FullText`: ids, title, paragraphs of the abstract and the body, language, type and whether
@@ -80,7 +82,7 @@ def read(article: etree._Element, name: str) -> FullText:
       BadFile: it has no metadata, is nested too deep, or uses an entity that it does not declare.
     """
     # Only MathML's namespace says what an element is.
-    for element in FOREIGN(article):
+    for element in _FOREIGN(article):
         element.tag = etree.QName(element).localname
     meta = article.find("front/article-meta")
     if meta is None:
@@ -89,7 +91,7 @@ def read(article: etree._Element, name: str) -> FullText:
     ids: dict[str, str] = {}
     for element in meta.iterfind("article-id"):
         ids.setdefault(element.get("pub-id-type", ""), text(element))
-    pmcids = (PMCID.fullmatch(ids.get(kind, "")) for kind in ("pmc", "pmcid"))
+    pmcids = (_PMCID.fullmatch(ids.get(kind, "")) for kind in ("pmc", "pmcid"))
     pmcid = next((int(match[1]) for match in pmcids if match), 0)
     pmid = ids.get("pmid", "")
     doi = ids.get("doi", "")
@@ -111,8 +113,8 @@ def read(article: etree._Element, name: str) -> FullText:
     return FullText(
         name=name,
         pmcid=f"PMC{pmcid}" if pmcid else "",
-        pmid=str(int(pmid)) if PMID.fullmatch(pmid) and int(pmid) else "",
-        doi=doi if DOI.fullmatch(doi) else "",
+        pmid=str(int(pmid)) if _PMID.fullmatch(pmid) and int(pmid) else "",
+        doi=doi if _DOI.fullmatch(doi) else "",
         title=title,
         abstract=() if abstract is None else tuple(pmc_paragraphs.read(abstract)),
         body=tuple(paragraph for part in parts for paragraph in pmc_paragraphs.read(part)),
@@ -120,7 +122,7 @@ def read(article: etree._Element, name: str) -> FullText:
         article_type=article_type,
         retracted=article_type == "retracted-article"
         or "retraction-forward" in related
-        or RETRACTED.match(title) is not None,
+        or _RETRACTED.match(title) is not None,
     )
 
 

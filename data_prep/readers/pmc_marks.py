@@ -10,22 +10,22 @@ from collections.abc import Container
 
 from lxml import etree
 
-MARKS = ("bibr", "fn", "table-fn")
+_MARKS = ("bibr", "fn", "table-fn")
 # The characters that may stand between two marks, and beside them in one superscript.
-BETWEEN = re.compile(r"[\s,;\u2010-\u2015\u2212-]*")
-BESIDES = re.compile(r"[\s,;:.()\[\]\u2010-\u2015\u2212-]*")
+_BETWEEN = re.compile(r"[\s,;\u2010-\u2015\u2212-]*")
+_BESIDES = re.compile(r"[\s,;:.()\[\]\u2010-\u2015\u2212-]*")
 # The last character of a word or of the sign behind it.
 _ENDS = re.compile(r"[\w.,;:?!%)\]]")
-NOTE_MARK = re.compile(r"\s*(?:[\d,\u2010-\u2015-]+|[a-z]{1,2}|[^\w\s]{1,3})\s*")
+_NOTE_MARK = re.compile(r"\s*(?:[\d,\u2010-\u2015-]+|[a-z]{1,2}|[^\w\s]{1,3})\s*")
 
 
 def drop_marks(part: etree._Element) -> None:
-    """Empties raised citation numbers and footnote marks, and the characters that separate them.
+    """Empties raised citation numbers and footnote marks, and what separates them, in PMC's XML.
 
     Puts a space where nothing but a mark parted two words. Returns nothing.
 
     Args:
-      part: of an article; it is changed in place.
+      part: an element of a PMC article; it is changed in place.
     """
     dropped = _empty_marks(part)
     for mark in dropped:
@@ -43,7 +43,7 @@ def _empty_marks(part: etree._Element) -> dict[etree._Element, None]:
     dropped: dict[etree._Element, None] = {}
     raised: dict[etree._Element, None] = {}  # superscripts with marks, in order
     for xref in list(part.iter("xref")):
-        if xref.get("ref-type") not in MARKS or part not in xref.iterancestors():
+        if xref.get("ref-type") not in _MARKS or part not in xref.iterancestors():
             continue  # the latter: it was in a mark that is empty now
         sup = next(xref.iterancestors("sup", "p"), None)
         if sup is not None and sup.tag == "sup":
@@ -53,7 +53,7 @@ def _empty_marks(part: etree._Element) -> dict[etree._Element, None]:
             xref.clear(keep_tail=True)
             dropped[xref] = None
     for sup in raised:
-        if BESIDES.fullmatch("".join(sup.itertext())):
+        if _BESIDES.fullmatch("".join(sup.itertext())):
             sup.clear(keep_tail=True)
             dropped[sup] = None
     return dropped
@@ -64,7 +64,7 @@ def _close_gap(mark: etree._Element, dropped: Container[etree._Element]) -> None
     before, between = mark.getprevious(), None
     if before is not None and before.tag == "sup" and before not in dropped:
         before, between = before.getprevious(), before
-    if before in dropped and BETWEEN.fullmatch(_text_after(before, between)):
+    if before in dropped and _BETWEEN.fullmatch(_text_after(before, between)):
         before.tail = None
         if between is not None:
             between.clear()
@@ -115,4 +115,4 @@ def _is_glued(xref: etree._Element, dropped: Container[etree._Element]) -> bool:
     else:
         left = before.tail or "".join(before.itertext())
     glued = left[-1:].isalnum() or (before in dropped and not left)
-    return glued and NOTE_MARK.fullmatch("".join(xref.itertext())) is not None
+    return glued and _NOTE_MARK.fullmatch("".join(xref.itertext())) is not None

@@ -15,41 +15,41 @@ from tfbio.formats.safe_xml import BadFile
 PARAGRAPH, CAPTION, TABLE = "paragraph", "caption", "table"
 
 # The depth of sections, boxes, lists and tables in each other. Those of the tests reach 11.
-MAX_DEPTH = 60
+_MAX_DEPTH = 60
 
 # The elements that no reader sees, or sees beside the text.
-LEFT_OUT = (
+_LEFT_OUT = (
     *("ref-list", "fn", "fn-group", "table-wrap-foot", "sig-block", "attrib", "permissions"),
     *("label", "object-id", "sec-meta", "kwd-group", "subj-group", "index-term"),
     *("tex-math", "graphic", "inline-graphic", "alt-text", "long-desc", "glyph-data"),
 )
 # Text on the two sides of these is not one sentence.
-BLOCKS = (
+_BLOCKS = (
     *("p", "sec", "title", "subtitle", "caption", "list", "list-item", "disp-quote", "statement"),
     *("def-list", "def-item", "term", "def", "speech", "speaker", "verse-group", "verse-line"),
     *("table", "table-wrap", "fig", "boxed-text", "supplementary-material", "array"),
     *("fig-group", "table-wrap-group", "chem-struct-wrap", "media"),
 )
 # Blocks that stand in a paragraph and are no part of it.
-FLOATS = BLOCKS[-10:]
+_FLOATS = _BLOCKS[-10:]
 # A table's rows and a box's paragraphs are not its caption.
-CAPTIONED = tuple(set(FLOATS) - {"table", "array", "boxed-text"})
-SECTIONS = ("sec", "boxed-text", "statement")
+_CAPTIONED = tuple(set(_FLOATS) - {"table", "array", "boxed-text"})
+_SECTIONS = ("sec", "boxed-text", "statement")
 # Elements that introduce the paragraph after them: a term its definition, a speaker the speech.
-LEADS = ("term", "speaker")
+_LEADS = ("term", "speaker")
 
 # PMC's words for the link to a supplement, the same in every article.
-DOWNLOAD = re.compile(r"\(?Click here for (?:additional data )?file\.?\)?", re.IGNORECASE)
+_DOWNLOAD = re.compile(r"\(?Click here for (?:additional data )?file\.?\)?", re.IGNORECASE)
 
 
 class Paragraph(NamedTuple):
-    """Paragraph of an article as a reader sees it.
+    """A paragraph, a caption or a table's row of a PMC article, as a reader sees it.
 
     Attributes:
       section: the titles of the sections around it, joined with " > "; "" outside of them.
       kind: "paragraph"; "caption", a title or paragraph of a figure's, table's or supplement's
         caption; or "table", the cells of one row, joined with " | ".
-      text: in one line, never empty.
+      text: its text, in one line, never empty.
     """
 
     section: str
@@ -58,15 +58,15 @@ class Paragraph(NamedTuple):
 
 
 def clean(part: etree._Element) -> None:
-    """Empties the elements of a part of an article that are not its text; returns nothing.
+    """Prepares a part of a PMC article for its paragraphs: empties what is not their text.
 
-    They are references, footnotes, labels, pictures and TeX, all but the first alternative of a
-    formula, and raised citation numbers.
+    That is references, footnotes, labels, pictures and TeX, all but the first alternative of a
+    formula, and raised citation numbers. Returns nothing.
 
     Args:
-      part: of an article; it is changed in place.
+      part: an element of the article, such as its body; it is changed in place.
     """
-    etree.strip_elements(part, *LEFT_OUT, with_tail=False)
+    etree.strip_elements(part, *_LEFT_OUT, with_tail=False)
     for alternatives in part.iter("alternatives"):
         shown = [child for child in alternatives if "".join(child.itertext()).strip()]
         for child in shown[1:]:
@@ -75,7 +75,7 @@ def clean(part: etree._Element) -> None:
 
 
 def read(part: etree._Element) -> list[Paragraph]:
-    """Reads the paragraphs of a part of an article, in reading order.
+    """Reads the paragraphs of a part of a PMC article, in reading order.
 
     Args:
       part: an element after `clean`; its tree is used up.
@@ -84,8 +84,8 @@ def read(part: etree._Element) -> list[Paragraph]:
       A list of `Paragraph`s: titles of sections, kind and text of each; [] if it holds no text.
 
     Raises:
-      BadFile: sections, lists and tables are nested deeper than `MAX_DEPTH` (60), or the text uses
-        an entity that the file does not declare.
+      BadFile: sections, lists and tables are nested deeper than 60, or the text uses an entity that
+        the file does not declare.
     """
     paragraphs: list[Paragraph] = []
     _walk(part, "", PARAGRAPH, paragraphs, 0)
@@ -96,16 +96,16 @@ def _walk(
     element: etree._Element, section: str, kind: str, paragraphs: list[Paragraph], depth: int
 ) -> None:
     """Appends the paragraphs in an element to `paragraphs`, in reading order."""
-    if depth > MAX_DEPTH:
-        raise BadFile(f"its sections, lists and tables are nested deeper than {MAX_DEPTH}.")
+    if depth > _MAX_DEPTH:
+        raise BadFile(f"its sections, lists and tables are nested deeper than {_MAX_DEPTH}.")
     if element.tag in ("table", "array"):
         return _rows(element, section, paragraphs, depth)
-    if element.tag in CAPTIONED:
+    if element.tag in _CAPTIONED:
         kind = CAPTION
     if _is_flat(element):
         return _append(element, section, kind, paragraphs)
     floats = _take_floats(element) if element.tag == "p" else []
-    heading = _take_heading(element) if element.tag in SECTIONS else ""
+    heading = _take_heading(element) if element.tag in _SECTIONS else ""
     inner = " > ".join(filter(None, (section, heading))) if heading else section
     before = len(paragraphs)
     _walk_children(element, inner, kind, paragraphs, depth)
@@ -117,7 +117,7 @@ def _walk(
 
 def _take_floats(paragraph: etree._Element) -> list[etree._Element]:
     """Takes figures, tables and the like out of a paragraph, which they do not interrupt."""
-    floats = [f for f in paragraph.iterdescendants(*FLOATS) if not _is_inside(f, paragraph)]
+    floats = [f for f in paragraph.iterdescendants(*_FLOATS) if not _is_inside(f, paragraph)]
     for float_ in floats:
         hole = etree.Element("named-content")
         hole.tail = float_.tail
@@ -148,7 +148,7 @@ def _walk_children(
     run = etree.Element("p")
     run.text = element.text
     for child in list(element):
-        if child.tag not in BLOCKS and _is_flat(child):
+        if child.tag not in _BLOCKS and _is_flat(child):
             run.append(child)
             continue
         _append(run, section, kind, paragraphs)
@@ -156,7 +156,7 @@ def _walk_children(
         run.text, child.tail = child.tail, None
         first = len(paragraphs)
         _walk(child, section, kind, paragraphs, depth + 1)
-        if child.tag in LEADS:
+        if child.tag in _LEADS:
             lead = " ".join([lead, _joined(paragraphs[first:], section)]).strip()
             del paragraphs[first:]
         elif lead and len(paragraphs) > first:
@@ -170,14 +170,14 @@ def _walk_children(
 
 def _is_flat(element: etree._Element) -> bool:
     """Returns True if an element holds no markup but inline markup."""
-    return not len(element) or next(element.iterdescendants(*BLOCKS), None) is None
+    return not len(element) or next(element.iterdescendants(*_BLOCKS), None) is None
 
 
 def _is_inside(float_: etree._Element, paragraph: etree._Element) -> bool:
     """Returns True if a float of a paragraph stands in another float of the paragraph."""
-    outer = next(float_.iterancestors(paragraph.tag, *FLOATS))
+    outer = next(float_.iterancestors(paragraph.tag, *_FLOATS))
     while outer is not paragraph and outer.tag == paragraph.tag:
-        outer = next(outer.iterancestors(paragraph.tag, *FLOATS))
+        outer = next(outer.iterancestors(paragraph.tag, *_FLOATS))
     return outer is not paragraph
 
 
@@ -185,7 +185,7 @@ def _append(run: etree._Element, section: str, kind: str, paragraphs: list[Parag
     """Appends the text of inline markup as a paragraph, unless it is empty."""
     if len(run) or run.text:
         content = text(run)
-        if content and not (kind == CAPTION and DOWNLOAD.fullmatch(content)):
+        if content and not (kind == CAPTION and _DOWNLOAD.fullmatch(content)):
             paragraphs.append(Paragraph(section, kind, content))
 
 

@@ -40,12 +40,12 @@ from tfbio.formats.safe_xml import (
 ROOTS = ("PubmedArticleSet", "MedlineCitationSet", "PubmedArticle", "MedlineCitation")
 # One citation is held in memory. The longest of the shipped files has 526,842 bytes; so many bytes
 # of nothing but empty elements, which gzip shrinks to 20 kB, took 610 MB.
-MAX_CITATION_BYTES = 20_000_000
-RETRACTED_BY = 'CommentsCorrectionsList/CommentsCorrections[@RefType="RetractionIn"]'
+_MAX_CITATION_BYTES = 20_000_000
+_RETRACTED_BY = 'CommentsCorrectionsList/CommentsCorrections[@RefType="RetractionIn"]'
 
 
 class Section(NamedTuple):
-    """Part of an abstract.
+    """A section of the abstract of a PubMed citation.
 
     Attributes:
       label: its heading as printed, such as "METHODS AND MATERIALS"; "" where it has none.
@@ -60,12 +60,13 @@ class Section(NamedTuple):
 
 
 class OtherAbstract(NamedTuple):
-    """Further abstract: a translation, a summary in plain language, another data base's.
+    """A further abstract of a PubMed citation: a translation, a summary in plain language.
 
     Attributes:
-      kind: NLM's Type, such as "Publisher", "plain-language-summary" or "PIP".
+      kind: NLM's Type, such as "Publisher", "plain-language-summary" or, of another data base,
+        "PIP".
       language: three letters, such as "spa".
-      sections: at least one.
+      sections: its sections, at least one.
     """
 
     kind: str
@@ -75,17 +76,18 @@ class OtherAbstract(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Citation:
-    """Record of one version of one PMID in one file.
+    """A PubMed citation: the record of one version of one PMID in one file.
 
     Attributes:
       pmid: PubMed's number for the article; "" if the file gives none.
       version: PubMed's version of it: 1, but for a few journals that publish several.
       revised: day of its last revision as YYYYMMDD, or else of its completion or creation; "" if
         there is none.
-      title: its title, as plain text; one that was translated stands in brackets.
+      title: its title, as plain text; one that was translated stands in brackets; "" if it has
+        none.
       sections: its abstract, without empty sections; nothing, if it has none.
       other_abstracts: further abstracts that are not empty.
-      languages: of the article, three letters each, such as "eng".
+      languages: the languages of the article, three letters each, such as "eng".
       publication_types: NLM's names, such as "Review".
       retracted: True if it says of itself that it was retracted.
       deleted: True if the file withdraws this version of the PMID; it says nothing else about it.
@@ -106,13 +108,13 @@ class Citation:
 
 
 def edition(name: str | os.PathLike) -> tuple[int, int] | None:
-    """Returns the year and the number in the name of one of NLM's files, which put them in order.
+    """Returns the year and number in the name of a PubMed file, which put NLM's files in order.
 
     Baseline and update files of a year are numbered through: `pubmed21n1298.xml.gz` is (2021,
     1298), and older than (2021, 1299).
 
     Args:
-      name: of the file, with or without its folder.
+      name: the name of the file, with or without its folder.
 
     Returns:
       (year, number), two ints; None for a file of any other name.
@@ -131,7 +133,7 @@ def read_citations(
 
     Args:
       path: the file.
-      unknown: counts, by name, the named entities that became U+FFFD; it is changed in place.
+      unknown: a counter of the names of entities that became U+FFFD; it is changed in place.
 
     Yields:
       A `Citation` for each article and each deletion: PMID, version, title, abstract and so on.
@@ -162,8 +164,8 @@ def _check_root(stream: BinaryIO) -> None:
 
 def _read(stream: BinaryIO, unknown: Counter[str] | None) -> Iterator[Citation]:
     done = ("MedlineCitation", "PubmedArticle", "PubmedBookArticle", "DeleteCitation")
-    refusal = f"a citation in it is longer than {MAX_CITATION_BYTES:,} bytes."
-    limited = Limited(Entities(stream, unknown), MAX_CITATION_BYTES, refusal)
+    refusal = f"a citation in it is longer than {_MAX_CITATION_BYTES:,} bytes."
+    limited = Limited(Entities(stream, unknown), _MAX_CITATION_BYTES, refusal)
     cited = False
     for _, element in etree.iterparse(limited, events=("end",), tag=done, **SAFE):
         limited.renew()
@@ -210,7 +212,7 @@ def _citation(element: etree._Element) -> Citation:
         other_abstracts=tuple(other for other in other_abstracts if other.sections),
         languages=_texts(article.iterfind("Language")),
         publication_types=types,
-        retracted="Retracted Publication" in types or element.find(RETRACTED_BY) is not None,
+        retracted="Retracted Publication" in types or element.find(_RETRACTED_BY) is not None,
     )
 
 

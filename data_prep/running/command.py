@@ -8,12 +8,15 @@ from data_prep.running import pipeline
 
 
 def define_common_flags(runs_beam: bool = True) -> None:
-    """Defines the absl flags that mean the same in every stage, and returns nothing.
+    """Defines the absl flags that all commands of data preparation share, and returns nothing.
 
     They are `--overwrite`, and for Beam `--workers` and `--runner`.
 
     Args:
       runs_beam: True to define the two that say where a Beam pipeline runs, too.
+
+    Raises:
+      absl.flags.DuplicateFlagError: there is a flag of one of these names.
     """
     flags.DEFINE_bool("overwrite", False, "Replace finished output that has other settings.")
     if runs_beam:
@@ -29,13 +32,13 @@ def define_common_flags(runs_beam: bool = True) -> None:
 
 
 def leave_beam_flags(argv: list[str]) -> list[str]:
-    """Parses the command line for absl, and leaves the flags that are Beam's.
+    """Parses a data preparation command's flags with absl, and leaves those that are Beam's.
 
     Args:
       argv: the command line, the program's name first.
 
     Returns:
-      A list of the program's name and the flags that absl does not know.
+      A list of the program's name and the arguments that absl does not know, in their order.
 
     Raises:
       UsageError: Beam does not know one of them either, or not the runner. So the command ends
@@ -51,14 +54,12 @@ def leave_beam_flags(argv: list[str]) -> list[str]:
 
 
 def runner(argv: list[str]) -> pipeline.Runner:
-    """Returns the `Runner` that the flags `--runner` and `--workers` and Beam's flags describe.
+    """Makes the `Runner` that a data preparation command's flags and Beam's flags describe.
 
     Args:
       argv: the program's name and the flags for Beam, from `leave_beam_flags`.
+
+    Returns:
+      A `pipeline.Runner` with the values of `--runner` and `--workers`, and Beam's flags.
     """
     return pipeline.Runner(flags.FLAGS.runner, flags.FLAGS.workers, tuple(argv[1:]))
-
-
-def say(message: str) -> None:
-    """Prints a line for the user at once, on stdout."""
-    print(message, flush=True)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 
+from tfbio.base import messages
+
 FILE = "left_out.jsonl"
 
 # Characters of an id or a name, and of a message.
@@ -16,7 +18,7 @@ _NAME, _MESSAGE = 200, 300
 
 
 def line(id_: str, file: str, reason: str, message: str = "") -> bytes:
-    """Returns the line of `left_out.jsonl` for one item.
+    """Returns the line for one item in `left_out.jsonl`, a stage's list of what it left out.
 
     Args:
       id_: the name of the item, cut to 200 characters; "" for a whole file.
@@ -28,12 +30,7 @@ def line(id_: str, file: str, reason: str, message: str = "") -> bytes:
       The line in ASCII bytes, with its line feed: a JSON object with "id", "file" and "reason", and
       "message" if it is not "".
     """
-    fields = {"id": cut(id_), "file": cut(file), "reason": reason}
+    fields = {"id": messages.cut(id_), "file": messages.cut(file), "reason": reason}
     if message:
-        fields["message"] = cut(message, _MESSAGE)
+        fields["message"] = messages.cut(message, _MESSAGE)
     return json.dumps(fields).encode() + b"\n"  # in ASCII: half a surrogate pair is no UTF-8
-
-
-def cut(text: str, length: int = _NAME) -> str:
-    """Returns the text, or its beginning and "...", at most `length` characters (3 or more)."""
-    return text if len(text) <= length else f"{text[: length - 3]}..."

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from data_prep.running import left_out, progress
-from tfbio.base import cli, ctrl_c, signals
+from data_prep.running import progress
+from tfbio.base import ctrl_c, errors, messages, signals
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Runner:
-    """Place where a pipeline runs; the output is the same everywhere.
+    """The place where a stage's Beam pipeline runs; the output is the same everywhere.
 
     Attributes:
       name: "local", Beam's in-process runner with worker processes; or a Beam runner, such as
         "FlinkRunner".
-      workers: processes of the local runner; 0: one a core.
-      beam_args: flags for Beam.
+      workers: the number of worker processes of the local runner; 0: one a core.
+      beam_args: flags for Beam, as they stand on the command line.
     """
 
     name: str = "local"
@@ -45,7 +45,7 @@ class Runner:
 
     @property
     def is_local(self) -> bool:
-        """True if the pipeline runs in worker processes on this machine, else False."""
+        """True if the Beam pipeline runs in worker processes on this machine, else False."""
         return self.name == "local"
 
 
@@ -58,12 +58,12 @@ def run(
     work: Path,
     steps: Mapping[str, int | str],
 ) -> None:
-    """Runs a Beam pipeline to its end, showing progress; returns nothing.
+    """Runs a stage's Beam pipeline to its end, and shows its progress; returns nothing.
 
     Args:
-      build: adds the transforms to the pipeline that it is given.
-      runner: where it runs.
-      work: the working folder, in which steps note that they are finished.
+      build: a function that adds the transforms to the pipeline that it is given.
+      runner: the place where it runs.
+      work: the path of the working folder, in which steps note that they are finished.
       steps: how many steps there will be, by the prefix of their names; a glob pattern of the
         working folder's files where their number is only known once other steps are done.
 
@@ -125,7 +125,7 @@ def _mistake(
 ) -> Exception | None:
     """Returns the error that tells the user what to do, or None if `error` is all that is known."""
     if deaths:
-        return cli.UserError(
+        return errors.UserError(
             f"a worker process died ({deaths[0]}; -9 says that memory ran out): run the "
             "same command again, perhaps with fewer --workers; it continues."
         )
@@ -133,7 +133,7 @@ def _mistake(
         return None
     if runner.is_local:
         return _refusal(error)
-    return cli.UserError(
+    return errors.UserError(
         f"the job on {runner.name} failed: {_last_line(error)}: see its logs, and run the "
         "same command again; it continues."
     )
@@ -152,7 +152,7 @@ def _refusal(error: RuntimeError) -> OSError | None:
 def _last_line(error: BaseException) -> str:
     """Returns the last line of an error's text without its period, or the error's name."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return left_out.cut(lines[-1], 200).rstrip(".") if lines else type(error).__name__
+    return messages.cut(lines[-1], 200).rstrip(".") if lines else type(error).__name__
 
 
 @contextmanager
@@ -257,10 +257,10 @@ def _silence_libraries(is_local: bool) -> None:
 
 
 def check_runner(name: str) -> None:
-    """Checks that Beam knows a runner, and that its packages are installed; returns nothing.
+    """Checks that Beam knows a pipeline's runner and has its packages; returns nothing.
 
     Args:
-      name: of the runner, such as "FlinkRunner".
+      name: the name of the runner, such as "FlinkRunner".
 
     Raises:
       UsageError: Beam does not know the runner, or its packages are not installed.
@@ -270,16 +270,16 @@ def check_runner(name: str) -> None:
     try:
         create_runner(name)
     except (ImportError, ValueError, AttributeError, TypeError) as error:
-        raise cli.UsageError(
+        raise errors.UsageError(
             f"--runner={name}: expected local or a runner that Beam has here, such as FlinkRunner, "
-            f"SparkRunner or PortableRunner ({left_out.cut(str(error).splitlines()[0], 200)})."
+            f"SparkRunner or PortableRunner ({messages.cut(str(error).splitlines()[0], 200)})."
         ) from error
 
 
 def check_flags(args: Sequence[str]) -> None:
-    """Checks that Beam knows some flags; Beam itself would only log a warning. Returns nothing.
+    """Checks that Beam knows a pipeline's flags, of which it would only log a warning.
 
-    A job server may know more than Beam, so this is for the local runner.
+    It returns nothing. A job server may know more than Beam, so this is for the local runner.
 
     Args:
       args: the flags, as they stand on the command line.
@@ -299,4 +299,4 @@ def check_flags(args: Sequence[str]) -> None:
         known = [f"--{name}" for name in flags.FLAGS] + list(parser._option_string_actions)
         near = difflib.get_close_matches(unknown[0].split("=")[0], known, n=1)
         hint = f"did you mean {near[0]}?" if near else "see --help."
-        raise cli.UsageError(f"neither this command nor Beam knows {unknown[0]!r}: {hint}")
+        raise errors.UsageError(f"neither this command nor Beam knows {unknown[0]!r}: {hint}")

@@ -13,12 +13,12 @@ from data_prep.running import work_folder
 
 @contextmanager
 def shown(work: Path, steps: Mapping[str, int | str]) -> Iterator[None]:
-    """Shows the progress of a pipeline on stderr while the `with` block runs; yields nothing.
+    """Shows the progress of a Beam pipeline on stderr while the `with` block runs; yields nothing.
 
     A thread shows it: as a bar on a terminal, else as a line every ten seconds if it has changed.
 
     Args:
-      work: the working folder, which the thread watches.
+      work: the path of the working folder, which the thread watches.
       steps: how many steps there will be, by the prefix of their names. A string is a glob pattern
         of files in the working folder; there are as many steps as files.
     """

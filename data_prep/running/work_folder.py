@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from data_prep.running import left_out
-from tfbio.base import storage
+from tfbio.base import file_paths, messages, storage
+from tfbio.base.errors import DataError
 from tfbio.base.manifests import MANIFEST, Manifest, load_manifest, verify, write_manifest
-from tfbio.base.shards import DataError, Shard
+from tfbio.base.shards import Shard
 
 WORK = ".work"
 
@@ -28,13 +29,15 @@ _SHARD = re.compile(r"(documents|train|heldout)-\d{5}(-of)?-\d{5}\.tfrecord")
 def finished(
     manifest_path: str | os.PathLike, kind: str, settings: dict[str, Any], overwrite: bool
 ) -> Manifest | None:
-    """Returns the manifest of a stage's finished output, if it has the same settings.
+    """Returns the manifest of output that a stage finished before with the same settings.
+
+    So the stage reuses it, and opens no working folder.
 
     Args:
-      manifest_path: where the stage writes its manifest.
+      manifest_path: the path where the stage writes its manifest.
       kind: the name of the output, such as "documents".
       settings: what the output depends on, by name; values that JSON can hold.
-      overwrite: replace finished output, whatever its settings.
+      overwrite: True: replace finished output, whatever its settings.
 
     Returns:
       The `Manifest`; None if there is work to do: no manifest exists, or `overwrite` is True.
@@ -43,7 +46,7 @@ def finished(
       DataError: the output has other settings, or some of it is damaged; or, also with `overwrite`,
         it is another stage's.
     """
-    path = storage.at(manifest_path)
+    path = file_paths.at(manifest_path)
     if not path.exists():
         return None
     if overwrite:
@@ -78,9 +81,9 @@ def open_work(folder: str | os.PathLike, settings: dict[str, Any], overwrite: bo
     folder never looks finished with another run's shards in it.
 
     Args:
-      folder: the output folder.
+      folder: the path of the output folder.
       settings: what the output depends on, by name; values that JSON can hold.
-      overwrite: replace finished output.
+      overwrite: True: replace finished output.
 
     Returns:
       The path of the working folder, `.work` in `folder`, which exists.
@@ -88,7 +91,7 @@ def open_work(folder: str | os.PathLike, settings: dict[str, Any], overwrite: bo
     Raises:
       DataError: the output folder cannot be written.
     """
-    folder = storage.at(folder)
+    folder = file_paths.at(folder)
     work = folder / WORK
     text = json.dumps(_as_json(settings), sort_keys=True)
     try:
@@ -106,22 +109,22 @@ def open_work(folder: str | os.PathLike, settings: dict[str, Any], overwrite: bo
             work.mkdir(parents=True)
             storage.write_text(work / "settings.json", text)
     except OSError as error:
-        raise DataError(f"cannot write to {folder}: {storage.reason(error)}.") from error
+        raise DataError(f"cannot write to {folder}: {messages.reason(error)}.") from error
     return work
 
 
 def close_work(folder: str | os.PathLike, manifest: Manifest | None) -> None:
-    """Ends a stage: writes its manifest, and removes the working folder. Returns nothing.
+    """Ends a stage: writes its manifest, and removes its working folder; returns nothing.
 
     Args:
-      folder: the output folder.
-      manifest: describes the output; None: the stage failed, so none is written, and the folder is
-        removed if it is empty.
+      folder: the path of the output folder.
+      manifest: the manifest to write, which describes the output; None: the stage failed, so none
+        is written, and the folder is removed if it is empty.
 
     Raises:
       OSError: the manifest cannot be written.
     """
-    folder = storage.at(folder)
+    folder = file_paths.at(folder)
     if manifest is not None:
         write_manifest(folder / MANIFEST, manifest)
     _remove_leftovers(folder)
@@ -137,72 +140,84 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 def write_step(work: str | os.PathLike, name: str, content: dict[str, Any]) -> None:
-    """Notes in the working folder that a step is finished, in `<name>.json`. Returns nothing.
+    """Notes in a stage's working folder that a step is finished, in `<name>.json`.
+
+    It returns nothing.
 
     Args:
-      work: the working folder.
-      name: of the step.
+      work: the path of the working folder.
+      name: the name of the step.
       content: its note for later steps, as JSON can hold it.
 
     Raises:
       OSError: the file cannot be written.
     """
-    storage.write_text(storage.at(work, f"{name}.json"), json.dumps(content, sort_keys=True))
+    storage.write_text(file_paths.at(work, f"{name}.json"), json.dumps(content, sort_keys=True))
 
 
 def read_step(work: str | os.PathLike, name: str) -> dict[str, Any] | None:
-    """Returns the note of one step, as `write_step` got it, or None if it is not finished.
+    """Returns the note of a finished step from a stage's working folder.
 
     Args:
-      work: the working folder.
-      name: of the step.
+      work: the path of the working folder.
+      name: the name of the step.
+
+    Returns:
+      The dict that `write_step` got, or None if the step is not finished.
 
     Raises:
       ValueError: the note is no JSON.
     """
     try:
-        return json.loads(storage.at(work, f"{name}.json").read_text(encoding="utf-8"))
+        return json.loads(file_paths.at(work, f"{name}.json").read_text(encoding="utf-8"))
     except OSError:
         return None
 
 
 def read_steps(work: str | os.PathLike, prefix: str) -> list[dict[str, Any]]:
-    """Returns the notes of finished steps, in order of name; [] if there are none.
+    """Returns the notes of several finished steps from a stage's working folder.
 
     Args:
-      work: the working folder.
-      prefix: of the steps' names.
+      work: the path of the working folder.
+      prefix: the beginning of the steps' names.
+
+    Returns:
+      A list of the dicts that `write_step` got, in order of name; [] if there are none.
 
     Raises:
       ValueError: a note is no JSON.
+      OSError: a note cannot be read.
     """
     return [json.loads(path.read_text(encoding="utf-8")) for path in step_files(work, prefix)]
 
 
 def shard_is_done(folder: str | os.PathLike, shard_file: str) -> bool:
-    """Returns True if an interrupted run finished a shard, and its file has not changed since.
+    """Returns True if the working folder notes a shard as finished, and it has not changed since.
 
     A shard that was noted without a hash has no records and no file: it is done, too.
 
     Args:
-      folder: the output folder.
+      folder: the path of the output folder.
       shard_file: the name of the shard's file, and of its step.
     """
     try:
-        written = Shard(**read_step(storage.at(folder, WORK), shard_file)["shard"]).sha256
-        return not written or storage.sha256_of(storage.at(folder, shard_file)) == written
+        written = Shard(**read_step(file_paths.at(folder, WORK), shard_file)["shard"]).sha256
+        return not written or storage.sha256_of(file_paths.at(folder, shard_file)) == written
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
 
 def step_files(work: str | os.PathLike, prefix: str) -> list[Path]:
-    """Returns the paths of the notes of finished steps, in order of name; [] if there are none.
+    """Returns the paths of the notes of finished steps in a stage's working folder.
 
     Args:
-      work: the working folder.
-      prefix: of the steps' names.
+      work: the path of the working folder.
+      prefix: the beginning of the steps' names.
+
+    Returns:
+      A list of the paths of `<name>.json`, in order of name; [] if there are none.
     """
-    return sorted(storage.at(work).glob(f"{prefix}*.json"))
+    return sorted(file_paths.at(work).glob(f"{prefix}*.json"))
 
 
 def _as_json(settings: dict[str, Any]) -> dict[str, Any]:
@@ -210,4 +225,4 @@ def _as_json(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _brief(value: Any) -> str:
-    return left_out.cut(value if isinstance(value, str) else json.dumps(value), 200)
+    return messages.cut(value if isinstance(value, str) else json.dumps(value), 200)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 
 from data_prep.readers import pmc, pmc_article, pmc_paragraphs, pubmed
 from data_prep.selection import boilerplate, exclusion, fingerprints
-from tfbio.base import cli, storage
+from tfbio.base import errors, messages, storage
 from tfbio.base.document_records import Document
 from tfbio.formats import safe_xml
 
@@ -44,7 +44,7 @@ REASONS_OF_ARTICLES = (
 )
 
 # The kinds of candidates. A deletion has no text: it only withdraws a citation.
-CITATION, ABSTRACT, BODY, DELETION = KINDS = ("citation", "abstract", "body", "deletion")
+CITATION, ABSTRACT, BODY, DELETION = ("citation", "abstract", "body", "deletion")
 
 # MEDLINE's codes of the languages that PMC's articles are in, by JATS's codes.
 _LANGUAGES = {"en": "eng", "de": "ger", "es": "spa", "fr": "fre", "pt": "por", "it": "ita"} | {
@@ -57,7 +57,7 @@ _LANGUAGES = {"en": "eng", "de": "ger", "es": "spa", "fr": "fre", "pt": "por", "
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-    """Settings that say which articles become documents, and which of their parts.
+    """The settings that say which articles become documents, and which of their parts.
 
     Attributes:
       section_labels: keep the labels of structured abstracts, and the titles of full texts'
@@ -68,7 +68,7 @@ class Selection:
       full_text: use the bodies of PMC's articles, beside their abstracts.
       captions: use the captions of figures and tables.
       tables: use the cells of tables.
-      languages: use only articles in these languages, such as "eng"; empty: in all.
+      languages: use only articles in these languages, codes such as "eng"; empty: in all.
       publication_types: leave out articles of these types, such as "Letter", in any case.
       keep_retracted: use retracted articles.
       min_words: leave out abstracts with fewer words (PubMedBERT, section 3.1: 128).
@@ -90,19 +90,21 @@ class Selection:
 
     def __post_init__(self) -> None:
         if self.other_abstracts not in ("none", "english", "all"):
-            raise cli.UsageError(
+            raise errors.UsageError(
                 f"--other_abstracts={self.other_abstracts}: give none, english, or all."
             )
         unknown = [name for name in self.languages if not re.fullmatch("[a-z]{3}", name)]
         if unknown:
-            raise cli.UsageError(
+            raise errors.UsageError(
                 f"--languages: {unknown[0]!r} is not a code of three small letters, such as eng."
             )
 
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """A text of an article that may become a document (or several: other abstracts).
+    """An article's text, as `read` yields it from PubMed's or PMC's file: it may become a document.
+
+    A citation with other abstracts may become several documents.
 
     Attributes:
       kind: "citation" (PubMed's), "abstract" or "body" (of a full text), or "deletion".
@@ -111,8 +113,10 @@ class Candidate:
         the newest abstract and the newest body of a key are kept.
       version: the version that PubMed gives it, from 1; 0 for the abstract or body of a full text;
         that abstract gives way to PubMed's.
-      revised: the date of its last revision, as the number YYYYMMDD, or 0.
-      reason: why it is left out, one of `REASONS`; "" if it is not.
+      revised: the date of its last revision, as the number YYYYMMDD, or 0; 99999999 for a deletion.
+      reason: why it is left out, one of `REASONS` ("without_id", "book", "retracted", "language",
+        "publication_type", "without_text", "too_short", "excluded_by_id", "excluded_by_text"); ""
+        if it is not.
       documents: its documents, whose `sentences` are still whole sections or paragraphs; none if it
         is left out or a deletion.
     """
@@ -132,18 +136,20 @@ def read(
     excluded: exclusion.Exclusion | None,
     unknown: Counter[str] | None = None,
 ) -> Iterator[Candidate | pmc.Problem]:
-    """Reads an input file of PubMed's or PMC's, and yields its candidates in order.
+    """Reads the articles of one PubMed or PMC file, and applies the user's selection to each.
 
     Args:
       path: the file.
       selection: which articles and parts become documents.
       excluded: the articles that `--exclude` names; None: none.
-      unknown: counts, by name, the named entities that became U+FFFD; it is changed in place.
+      unknown: counts, by name, the named entities that became U+FFFD; it is changed in place. None:
+        they are not counted.
 
     Yields:
-      A `Candidate` for each PubMed citation or deletion, and one or two for each full text: its
-      abstract and its body, the latter with `selection.full_text`. A `pmc.Problem` for each article
-      or member of a package that cannot be used.
+      In the order of the file, a `Candidate` for each PubMed citation or deletion, and one or two
+      for each full text: its abstract and its body, the latter with `selection.full_text`. A
+      candidate that is left out has a `reason`. A `pmc.Problem` for each article or member of a
+      package that cannot be used.
 
     Raises:
       BadFile: the file is neither PubMed's nor PMC's, or damaged; the candidates that were yielded
@@ -153,7 +159,7 @@ def read(
         for position, citation in enumerate(pubmed.read_citations(path, unknown)):
             yield _of_citation(citation, position, path, selection, excluded)
         return
-    source = safe_xml.printable(os.path.basename(path))
+    source = messages.printable(os.path.basename(path))
     for article in pmc.read_articles(path, unknown):
         if isinstance(article, pmc.Problem):
             if article.name == source:  # the file is this one article
@@ -180,7 +186,7 @@ def _of_citation(
     excluded: exclusion.Exclusion | None,
 ) -> Candidate:
     """Makes a candidate of a citation: its abstract, and other abstracts if they are selected."""
-    source = safe_xml.printable(os.path.basename(path))
+    source = messages.printable(os.path.basename(path))
     pmid = _pmid_number(citation.pmid)
     key = pmid or _hashed(f"{source} {position}")
     id_ = f"pmid:{pmid}" if pmid else f"{source}#{position + 1}"
@@ -236,7 +242,7 @@ def _of_full_text(
     excluded: exclusion.Exclusion | None,
 ) -> Iterator[Candidate]:
     """Yields two candidates of a full text: its abstract, under its PMID if any, and its body."""
-    source = safe_xml.printable(os.path.basename(path))
+    source = messages.printable(os.path.basename(path))
     id_, key = _identity(article)
     languages = (_language(article.language),)
     reason = _unwanted(selection, article.retracted, languages, (article.article_type,))

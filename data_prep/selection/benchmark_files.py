@@ -30,7 +30,7 @@ from pathlib import Path
 
 from lxml import etree
 
-from tfbio.base import cli
+from tfbio.base import errors
 from tfbio.formats import safe_xml
 
 # The largest file that is unpacked; benchmarks are a hundred times smaller.
@@ -52,7 +52,7 @@ _BRACKET = re.compile(r"-[LR][RSC]B-")
 
 
 def read(data: bytes) -> tuple[set[str], set[str]]:
-    """Reads the ids and the texts of one file, whose content decides how it is read.
+    """Reads the ids and the texts in one file of a benchmark, whose content decides how it is read.
 
     Args:
       data: the file's content: a list of ids, PubTator, tagged tokens, a table, JSON or XML.
@@ -78,10 +78,10 @@ def read(data: bytes) -> tuple[set[str], set[str]]:
 
 
 def members(path: str) -> Iterator[tuple[str, bytes]]:
-    """Yields the name and content of every text file in a file, folder or archive.
+    """Yields the name and content of every text file in a benchmark's file, folder or archive.
 
     Archives (gzip, zip, tar) are unpacked in memory, also inside each other. PDFs and files with
-    zero bytes are skipped.
+    zero bytes in them are skipped.
 
     Args:
       path: the path of the file, folder or archive.
@@ -94,7 +94,7 @@ def members(path: str) -> Iterator[tuple[str, bytes]]:
       UserError: the path does not exist, or a file cannot be read or is larger than 1 GiB.
     """
     if not os.path.exists(path):
-        raise cli.UserError(f"--exclude: {path} does not exist.")
+        raise errors.UserError(f"--exclude: {path} does not exist.")
     inside = sorted(Path(path).rglob("*")) if os.path.isdir(path) else [Path(path)]
     for file in inside:
         if file.is_file():
@@ -103,7 +103,7 @@ def members(path: str) -> Iterator[tuple[str, bytes]]:
                     yield from _unpacked(str(file), _read_all(stream, str(file)))
             except (OSError, EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError) as error:
                 reason = getattr(error, "strerror", None) or error
-                raise cli.UserError(f"--exclude: {file} cannot be read ({reason}).") from error
+                raise errors.UserError(f"--exclude: {file} cannot be read ({reason}).") from error
 
 
 def _unpacked(name: str, data: bytes) -> Iterator[tuple[str, bytes]]:
@@ -135,7 +135,7 @@ def _read_all(stream, name: str) -> bytes:
         parts.append(part)
         size += len(part)
     if size > _LARGEST:
-        raise cli.UserError(
+        raise errors.UserError(
             f"--exclude: {name} is larger than 1 GiB: give a benchmark's own files."
         )
     return b"".join(parts)

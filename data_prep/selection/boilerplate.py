@@ -28,7 +28,7 @@ from __future__ import annotations
 import re
 
 # No line is longer; so the work on an abstract is bounded whatever it says.
-LONGEST = 450
+_LONGEST = 450
 
 # A line begins the text, or follows the end of a sentence, with or without a space.
 _START = r"(?:\A|(?<=[.!?:;)\]•…]) ?)"
@@ -94,24 +94,25 @@ _HINTS = (
 
 
 def without_boilerplate(text: str) -> tuple[str, list[str]]:
-    """Takes the publisher's lines from the end of an abstract.
+    """Removes publishers' boilerplate, such as copyright lines, from the end of an abstract.
 
     The time is linear in the length of the text.
 
     Args:
-      text: the last section, in one line, as `markup.text` makes it.
+      text: the last section of the abstract, in one line with single spaces.
 
     Returns:
       The rest of the text, "" if nothing else was there; and a list with the kind of each removed
-      line, such as "copyright" or "video", from the last line to the first, empty if none was
-      removed.
+      line ("copyright", "published", "rights", "licence", "permissions", "supplement", "theme
+      issue", "categories", "video", "truncated", "psycinfo" or "protected"), from the last line to
+      the first, empty if none was removed.
     """
     removed: list[str] = []
     end = len(text)
-    tail = text[-LONGEST:]
+    tail = text[-_LONGEST:]
     if not any(hint in tail for hint in _HINTS):
         return text, removed
-    while end and (line := _LINE.search(text, max(0, end - LONGEST), end)) is not None:
+    while end and (line := _LINE.search(text, max(0, end - _LONGEST), end)) is not None:
         end = line.start()
         while end and text[end - 1] == " ":
             end -= 1

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from data_prep.running import command, left_out, work_folder
-from data_prep.selection import units
-from tfbio.base import storage
+from data_prep.running import left_out, work_folder
+from data_prep.selection import unit_files
+from tfbio.base import file_paths, messages, storage
+from tfbio.base.errors import DataError
 from tfbio.base.manifests import Manifest
-from tfbio.base.shards import DataError, Shard
+from tfbio.base.shards import Shard
 
 
 class Inputs(NamedTuple):
-    """Number of input files, and of the inputs that they were divided into.
+    """The numbers of input files and inputs, for the manifest of documents and its check.
 
     Attributes:
       files: the number of files.
@@ -29,29 +30,31 @@ class Inputs(NamedTuple):
 def finish(
     output: str, work: Path, inputs: Inputs, settings: dict[str, Any], strict: bool
 ) -> Manifest:
-    """Checks that all texts are accounted for, writes the manifest, and ends the stage.
+    """Writes the manifest of documents, once all texts are accounted for, and ends the stage.
 
     Also writes `left_out.jsonl`, prints each problem of the input, and removes the working folder.
 
     Args:
       output: the output folder.
-      work: the working folder.
+      work: the working folder, with the notes of the inputs and of the documents' shards.
       inputs: the numbers of files and inputs that there were.
-      settings: for the manifest, by name.
+      settings: the settings that the documents depend on, by name; values that JSON can hold.
       strict: True if any bad input is fatal, not only all of it.
 
     Returns:
-      The `Manifest`, of kind "documents": its `counts` has the numbers of input files, texts by
-      kind, documents, sentences and words, and in "left_out" those of texts left out by reason; its
-      `problems` has a sentence for each bad file or part.
+      The `Manifest`, of kind "documents": its `counts` has ints for "input_files",
+      "bad_input_files", "bad_parts", the texts by kind ("citation", "abstract", "body",
+      "other_abstract"), "documents", "sentences" and "words", and in "left_out" the number of texts
+      left out by reason; its `problems` has a sentence for each bad file or part.
 
     Raises:
-      DataError: bad input is fatal, no text is left, or a text is not accounted for.
+      DataError: bad input is fatal, no text is left, a shard is not to be seen yet, or a text is
+        not accounted for.
       OSError: the output folder cannot be written.
     """
     notes = work_folder.read_steps(work, "input")
     written = work_folder.read_steps(work, "documents")
-    problems = [units.sentence_of(problem) for note in notes for problem in note["problems"]]
+    problems = [messages.problem(problem) for note in notes for problem in note["problems"]]
     counts: Counter[str] = Counter(input_files=inputs.files)
     for note in (*notes, *written):
         counts.update(note["counts"])
@@ -98,19 +101,21 @@ def finish(
 
 
 def check_problems(problems: Sequence[str], counts: dict[str, int], strict: bool) -> None:
-    """Prints each problem of the input, and fails if bad input is fatal; returns nothing.
+    """Prints the problems in a manifest of documents, and fails if bad input is fatal.
+
+    Returns nothing.
 
     Args:
-      problems: a sentence for each.
-      counts: "input_files", how many files there were, and, where not 0, "bad_input_files" and
-        "bad_parts", how many files and parts were bad.
+      problems: a sentence for each bad file or part.
+      counts: the manifest's counts: "input_files", how many files there were, and, where not 0,
+        "bad_input_files" and "bad_parts", how many files and parts were bad.
       strict: True if any bad input is fatal, not only all of it.
 
     Raises:
       DataError: there is a problem, and `strict` is True or no file was good.
     """
     for problem in problems:
-        command.say(f"left out {problem}")
+        messages.say(f"left out {problem}")
     bad, files = counts.get("bad_input_files", 0), counts["input_files"]
     if problems and (strict or bad == files):
         why = "and --strict is set" if strict else "and no other input was good"
@@ -127,20 +132,20 @@ def _write_left_out(output: str, work: Path, notes: Sequence[dict[str, Any]]) ->
     Args:
       output: the output folder.
       work: the working folder.
-      notes: of each input, from `units.read_input`.
+      notes: of each input, from `input_units.read_input`.
 
     Returns:
       The number of lines.
     """
     lines = 0
-    with storage.written_whole(storage.at(output, left_out.FILE)) as stream:
+    with storage.written_whole(file_paths.at(output, left_out.FILE)) as stream:
         for index, note in enumerate(notes):
             for file, part, sentence in note["problems"]:
                 reason = "bad_part" if part else "bad_input_file"
                 stream.write(left_out.line(part, file, reason, sentence))
                 lines += 1
-            for unit in units.numbers_of(index, note):
-                part = storage.at(work, units.left_out_file(unit))
+            for unit in unit_files.units_of_input(index, note):
+                part = file_paths.at(work, unit_files.left_out_file(unit))
                 if part.exists():  # a unit of deletions alone has none
                     content = part.read_bytes()
                     stream.write(content)

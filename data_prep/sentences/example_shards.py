@@ -22,7 +22,7 @@ from data_prep.running import work_folder
 from data_prep.running.garbage_collection import rare_garbage_collection
 from data_prep.sentences import example_rows
 from data_prep.sentences.example_rows import SPLITS, Job
-from tfbio.base import storage
+from tfbio.base import file_paths, storage
 from tfbio.base.shards import Shard, shard_name, write_shard
 
 # The name of a shard of documents; for each chunk [train, heldout] rows.
@@ -30,13 +30,14 @@ Built = tuple[str, list[list[int]]]
 
 
 def build(shard: Shard, documents: str, work: str, job: Job) -> Built:
-    """Writes the rows of a shard of documents, unless they are there already.
+    """Writes the examples of a shard of documents as a file of rows, unless it is there already.
 
     The rows go to the file `SHARD.rows` in the working folder, and their counts to the step's note.
+    Later steps deal them to the shards of examples.
 
     Args:
       shard: the shard of documents.
-      documents: its folder.
+      documents: the folder of the documents.
       work: the working folder.
       job: how to make examples.
 
@@ -45,11 +46,11 @@ def build(shard: Shard, documents: str, work: str, job: Job) -> Built:
       heldout]`, the number of rows in each split.
 
     Raises:
-      DataError: the shard is damaged or cut short.
+      DataError: the shard is missing, damaged or cut short.
       VocabularyError: `job.vocab` is not a vocabulary.
       OSError: the rows cannot be written.
     """
-    path = storage.at(work, f"{shard.file}.rows")
+    path = file_paths.at(work, f"{shard.file}.rows")
     done = _done(path, work, shard.file)
     if done is not None:
         return shard.file, done
@@ -85,11 +86,11 @@ def _dealt(rows: np.ndarray, job: Job, split: str, name: str) -> np.ndarray:
 
 
 class Deal(NamedTuple):
-    """The rows of one split in one file of rows, which are to be dealt to the shards.
+    """The examples of one split in one file of rows, to be dealt to the shards of examples.
 
     Attributes:
       split: the split of the rows, "train" or "heldout".
-      name: the shard of documents; its rows are in the file `NAME.rows`.
+      name: the name of the shard of documents; its rows are in the file `NAME.rows`.
       chunks: for each chunk of the file `[train, heldout]`, the number of rows in each split.
       dealt: the number of rows of the split in the files before this one, which decides the shard
         that gets the first row.
@@ -102,13 +103,16 @@ class Deal(NamedTuple):
 
 
 def deal(split: str, built: Iterable[Built]) -> Iterator[Deal]:
-    """Yields a `Deal` for each file of rows, in the order of the files' names.
+    """Decides at which shard the dealing of each file's rows to the shards of examples begins.
 
     Each deal begins with the shard after the one where the file before it ended.
 
     Args:
       split: the split whose rows are dealt, "train" or "heldout".
       built: for each file its name and its numbers of rows, as `build` returns them.
+
+    Yields:
+      A `Deal` for each file of rows, in the order of the files' names.
     """
     dealt = 0
     for name, chunks in sorted(built):
@@ -121,16 +125,17 @@ Place = tuple[str, list[tuple[int, int]]]  # a file of rows; where rows begin in
 
 
 def place(deal: Deal, job: Job) -> Iterator[tuple[Part, Place]]:
-    """Yields each shard that gets rows of a file, and the places of these rows in the file.
+    """Computes which shards of examples get which of a file's rows, when they are dealt.
 
     Args:
       deal: the file.
       job: how many shards there are.
 
     Yields:
-      `((split, shard), (name, runs))` of ints and texts: the split and the number of a shard in it,
-      from 0; the file's name and a list of `(first, count)`, the first row of each run in the file
-      and how many rows it has. A shard without rows is left out.
+      `((split, shard), (name, runs))` of ints and strings: the split and the number of a shard in
+      it, from 0; the name of the shard of documents whose file of rows it is, and a list of
+      `(first, count)`, the first row of each run in the file and how many rows it has. A shard
+      without rows is left out.
     """
     hands = job.shards[deal.split]
     runs: list[list[tuple[int, int]]] = [[] for _ in range(hands)]
@@ -167,7 +172,7 @@ def write(shard: tuple[Part, Iterable[Place]], output: str, job: Job) -> None:
     file = shard_name(split, index, job.shards[split])
     if work_folder.shard_is_done(output, file):
         return
-    work = storage.at(output, work_folder.WORK)
+    work = file_paths.at(output, work_folder.WORK)
     row_type = job.form.row_type
     blocks = [np.zeros(0, row_type)]
     for name, runs in sorted(places):
@@ -179,7 +184,7 @@ def write(shard: tuple[Part, Iterable[Place]], output: str, job: Job) -> None:
                 blocks.append(np.frombuffer(stream.read(count * row_type.itemsize), row_type))
     rows = np.concatenate(blocks)
     rows = rows[_order(example_rows.key(job.seed, split, index, "order"), len(rows))]
-    written = write_shard(storage.at(output, file), job.form.serialize(rows), split)
+    written = write_shard(file_paths.at(output, file), job.form.serialize(rows), split)
     work_folder.write_step(work, file, {"shard": dataclasses.asdict(written)})
 
 

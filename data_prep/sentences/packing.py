@@ -11,25 +11,27 @@ from collections.abc import Iterator, Sequence
 
 from data_prep.sentences.segments import SINGLE_SEGMENT, Bounds, Piece
 
-Entry = tuple[int, int, int]
+_Entry = tuple[int, int, int]
 
 
 def most_pieces(max_length: int) -> int:
-    """Returns how many documents a packed example may hold (an int): 4 of 128 tokens, 16 of 512.
+    """Returns the most documents that are packed into an example: 4 into 128 tokens, 16 into 512.
+
+    It is a 32nd of the length, and at least 2.
 
     Args:
-      max_length: length of an example with its special tokens.
+      max_length: the length of an example in tokens, with its special tokens.
     """
     return max(2, max_length // 32)
 
 
 def smallest_piece(max_length: int) -> int:
-    """Returns the fewest tokens (an int) in a piece cut off a document, and in the rest left of it.
+    """Returns the fewest tokens that packing cuts off a document, or leaves of it: mostly 16.
 
     It is 16 from length 128 on, and an eighth of the length below that.
 
     Args:
-      max_length: length of an example with its special tokens.
+      max_length: the length of an example in tokens, with its special tokens.
     """
     return min(16, max_length // 8)
 
@@ -49,15 +51,15 @@ def pack(
     moves before another.
 
     Args:
-      documents: for each document the bounds of its sentences: increasing places in the array of
-        token ids, where each sentence begins and where the last one ends.
-      max_length: length of an example with its special tokens.
+      documents: for each document the bounds of its sentences: increasing ints, the places in the
+        array of token ids where each sentence begins and where the last one ends.
+      max_length: the length of an example in tokens, with its special tokens.
       rng: gives the random draws.
-      pairs: make two segments of a piece.
+      pairs: True to make two segments of a piece.
 
     Yields:
-      For each example a list of one to `most_pieces(max_length)` pieces, each of another document,
-      with label 0.
+      For each example a list of one to `most_pieces(max_length)` pieces, each of another document:
+      its spans of places, with label 0.
     """
     pool = _Pool(documents, max_length, rng, pairs)
     limit = most_pieces(max_length)
@@ -94,9 +96,9 @@ class _Pool:
         self.starts = [bounds[0] for bounds in documents]
         self.versions = [0] * len(documents)
         self.single = [True] * len(documents)
-        self.whole: list[list[Entry]] = [[] for _ in range(max_length + 1)]
-        self.parts: list[list[Entry]] = [[] for _ in range(max_length + 1)]
-        self.long: list[Entry] = []
+        self.whole: list[list[_Entry]] = [[] for _ in range(max_length + 1)]
+        self.parts: list[list[_Entry]] = [[] for _ in range(max_length + 1)]
+        self.long: list[_Entry] = []
         for document in reversed(range(len(documents))):
             self.offer(document)
 
@@ -196,7 +198,7 @@ class _Pool:
         end = min(self.starts[document] + room - 2, self.documents[document][-1] - self.smallest)
         return end if self._places(document, end) <= room else end - 1
 
-    def _exact(self, lists: list[list[Entry]], room: int) -> Entry | None:
+    def _exact(self, lists: list[list[_Entry]], room: int) -> _Entry | None:
         """Returns an entry that fills the room except for the tolerance, or None."""
         for places in range(room, max(room - self.tolerance, 3) - 1, -1):
             entry = self._top(lists[places])
@@ -204,7 +206,7 @@ class _Pool:
                 return entry
         return None
 
-    def _longest(self, room: int) -> Entry | None:
+    def _longest(self, room: int) -> _Entry | None:
         """Returns the longest rest that fits, or None."""
         for places in range(room, 2, -1):
             entry = self._top(self.whole[places])
@@ -212,7 +214,7 @@ class _Pool:
                 return entry
         return None
 
-    def _top(self, entries: list[Entry]) -> Entry | None:
+    def _top(self, entries: list[_Entry]) -> _Entry | None:
         """Returns the last entry that is up to date, and drops those after it; None if none is."""
         while entries:
             if self.versions[entries[-1][0]] == entries[-1][1]:

@@ -32,13 +32,13 @@ SEP: Span = (-1, 0)
 
 # The odds of the original, google-research/electra's build_pretraining_dataset.py.
 SINGLE_SEGMENT = 0.1
-SHORT = 0.05
+_SHORT = 0.05
 # google-research/bert's and google-research/albert's create_pretraining_data.py: short_seq_prob.
-SHORT_PAIR = 0.1
+_SHORT_PAIR = 0.1
 
 
 class Piece(NamedTuple):
-    """The part of one document that is in an example, as spans of one segment or of two.
+    """The part of one document in a pretraining example, as spans of one segment or of two.
 
     Attributes:
       first: the spans of the first segment, `(start, end)` each, in the array of token ids.
@@ -53,7 +53,7 @@ class Piece(NamedTuple):
 
 
 def electra(bounds: Bounds, max_length: int, rng: random.Random) -> Iterator[Piece]:
-    """Builds the examples of one document, as ELECTRA's ExampleBuilder does.
+    """Divides a document's sentences into segments of examples, as ELECTRA's ExampleBuilder does.
 
     Sentences are gathered until they reach a target length, which is `max_length`, or in one
     example of twenty a random length. They are then divided into two segments, or put into one in
@@ -64,9 +64,9 @@ def electra(bounds: Bounds, max_length: int, rng: random.Random) -> Iterator[Pie
     document's examples depend on nothing but the document and `rng`.
 
     Args:
-      bounds: places in the array of token ids, increasing: where each sentence of the document
-        begins, and where the last one ends.
-      max_length: length of an example with its special tokens.
+      bounds: increasing ints, the places in the array of token ids where each sentence of the
+        document begins, and where the last one ends.
+      max_length: the length of an example in tokens, with its special tokens.
       rng: gives the random draws.
 
     Yields:
@@ -74,7 +74,7 @@ def electra(bounds: Bounds, max_length: int, rng: random.Random) -> Iterator[Pie
     """
 
     def target() -> int:
-        if rng.random() < SHORT:
+        if rng.random() < _SHORT:
             return 5 + int(rng.random() * (max_length - 4))
         return max_length
 
@@ -127,7 +127,7 @@ def _cut(spans: list[Span], excess: int) -> None:
 def next_sentence(
     documents: Sequence[Bounds], index: int, max_length: int, rng: random.Random
 ) -> Iterator[Piece]:
-    """Builds the examples of one document, as BERT's create_pretraining_data.py does.
+    """Divides a document into pairs of segments, as BERT's create_pretraining_data.py does.
 
     The label is 1 where the second segment comes from another document. One draw differs from the
     original, which takes the other document from the whole corpus: here it is one of `documents`.
@@ -135,10 +135,10 @@ def next_sentence(
     cut in two.
 
     Args:
-      documents: for each document from which second segments are taken its bounds: increasing
-        places in the array of token ids, where each sentence begins and where the last one ends.
+      documents: for each document from which second segments are taken its bounds: increasing ints,
+        the places in the array of token ids where each sentence begins and where the last one ends.
       index: the place in `documents` of the document to build the examples of.
-      max_length: length of an example with its special tokens.
+      max_length: the length of an example in tokens, with its special tokens.
       rng: gives the random draws.
 
     Yields:
@@ -168,16 +168,16 @@ def next_sentence(
 
 
 def sentence_order(bounds: Bounds, max_length: int, rng: random.Random) -> Iterator[Piece]:
-    """Builds the examples of one document: segments in a row, at even odds swapped (label 1).
+    """Divides a document into pairs of segments in a row, at even odds swapped (label 1).
 
     It follows ALBERT's create_pretraining_data.py, except that this code gives a sentence that is
     left alone a second segment from another document, which its paper (section 3.1) argues against;
     here it is cut in two.
 
     Args:
-      bounds: places in the array of token ids, increasing: where each sentence of the document
-        begins, and where the last one ends.
-      max_length: length of an example with its special tokens.
+      bounds: increasing ints, the places in the array of token ids where each sentence of the
+        document begins, and where the last one ends.
+      max_length: the length of an example in tokens, with its special tokens.
       rng: gives the random draws.
 
     Yields:
@@ -197,7 +197,7 @@ def sentence_order(bounds: Bounds, max_length: int, rng: random.Random) -> Itera
 
 def _pair_target(room: int, rng: random.Random) -> int:
     """Draws BERT's and ALBERT's target length, once for a document."""
-    return 2 + _below(room - 1, rng) if rng.random() < SHORT_PAIR else room
+    return 2 + _below(room - 1, rng) if rng.random() < _SHORT_PAIR else room
 
 
 def _gather(bounds: Bounds, first: int, target_length: int, rng: random.Random) -> tuple[int, int]:
@@ -241,14 +241,16 @@ def _truncated(first: Span, second: Span, room: int, rng: random.Random, label: 
 
 
 def full_sentences(documents: Sequence[Bounds], max_length: int) -> Iterator[Piece]:
-    """Builds examples of whole sentences in a row, with a separator where a document ends.
+    """Divides documents into single segments of whole sentences in a row, as RoBERTa's examples.
 
-    A sentence that would not fit begins the next example; one that fits into none is cut.
+    This is the objective full_sentences. A sentence that would not fit begins the next example; one
+    that fits into none is cut. A segment has a separator where a document ends.
 
     Args:
-      documents: for each document the bounds of its sentences, increasing places in the array of
-        token ids; in order, though they need not stand in order in the ids.
-      max_length: length of an example with its special tokens.
+      documents: for each document the bounds of its sentences: increasing ints, the places in the
+        array of token ids where each begins and where the last one ends. The documents are taken in
+        order, though they need not stand in order in the ids.
+      max_length: the length of an example in tokens, with its special tokens.
 
     Yields:
       A `Piece` for each example: the spans of its only segment, with the span `SEP` between

@@ -58,17 +58,17 @@ _EDGE = " \0 "
 
 
 def can_read(nlp: spacy.Language) -> bool:
-    """Returns True if `Senter` can read a pipeline.
+    """Returns True if `Senter` can read a spaCy pipeline: English, with the `senter` model alone.
 
     Args:
-      nlp: the pipeline; it must have the English model that `Senter` knows, and nothing else.
+      nlp: the pipeline, whose model must have the layers that `Senter` knows.
     """
     known = nlp.lang == "en" and nlp.pipe_names == ["senter"]
     return known and bool(_SENTER.fullmatch(nlp.get_pipe("senter").model.name))
 
 
 class Senter:
-    """A splitter of texts by a `senter` pipeline, asked only after a sentence-ending character.
+    """A splitter of texts by spaCy's `senter` model, asked only after a sentence-ending character.
 
     `split` yields the sentences of texts.
 
@@ -82,7 +82,7 @@ class Senter:
 
     The tokenizer (with one rule more, `_PERIOD`), the vectors and the layers are spaCy's.
     `docs/benchmarks.md` has the gain in speed, and how many boundaries differ: those where the
-    model begins a sentence without such a character.
+    model begins a sentence without one of these characters.
 
     Args:
       nlp: the pipeline, for which `can_read` is True; it is changed.
@@ -114,7 +114,7 @@ class Senter:
         self._forget()
 
     def split(self, texts: Iterable[str]) -> Iterator[list[str]]:
-        """Yields the sentences of each text, in the order of the texts.
+        """Yields the sentences of each text by the `senter` model, in the order of the texts.
 
         Texts are taken from the stream about 128,000 characters at a time. Threads may call it at
         once.
@@ -317,14 +317,14 @@ def _words_near_ends(text: str, reach: int) -> tuple[list[str], np.ndarray]:
 
 
 def cut(text: str, starts: Iterable[int]) -> list[str]:
-    """Cuts a text before some characters.
+    """Cuts a text where the `senter` model, or another spaCy pipeline, lets sentences begin.
 
     Args:
       text: the text.
-      starts: the offsets of the characters, increasing.
+      starts: the offsets of the characters at which sentences begin, increasing.
 
     Returns:
-      The parts as a list of texts, without the white space around them; none is empty.
+      The parts as a list of strings, without the white space around them; none is empty.
     """
     ends = (0, *starts, len(text))
     return [part for a, b in pairwise(ends) if (part := text[a:b].strip())]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from data_prep.sentences import senter
-from tfbio.base import cli
+from tfbio.base import errors
 
 if TYPE_CHECKING:
     import spacy
@@ -43,14 +43,14 @@ Splitter = Callable[[Iterable[str]], Iterator[list[str]]]
 
 
 def resolve(name: str) -> tuple[str, str]:
-    """Returns the splitter that a name stands for, and its version.
+    """Returns the sentence splitter that a name such as "auto" stands for, and its version.
 
     Args:
       name: "auto" (the first installed one of biosenter, en_core_sci_sm and scispacy), "scispacy",
         or an installed spaCy package.
 
     Returns:
-      A pair of texts: the name of a package, and its version.
+      A pair of strings: the name of a package, and its version.
 
     Raises:
       UsageError: it is not installed.
@@ -60,25 +60,25 @@ def resolve(name: str) -> tuple[str, str]:
     try:
         return name, importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        raise cli.UsageError(
+        raise errors.UsageError(
             f"--sentence_splitter={name}: no such package is installed: `pip install {name}`, or "
             "give auto, scispacy, or the name of an installed spaCy package."
         ) from None
 
 
 def load(name: str) -> Splitter:
-    """Loads a splitter: a function from texts to the sentences of each text, in order.
+    """Loads one of the sentence splitters by the name of its package, as a function.
 
     Args:
-      name: of a package, from `resolve`.
+      name: the name of a package, from `resolve`.
 
     Returns:
-      A function that takes an iterable of texts and yields for each a list of its sentences.
-      Sentences are stripped of white space around them; none is empty, and nothing else is lost.
-      The texts may be a stream: some hundred are held at a time.
+      A function that takes an iterable of texts and yields for each, in order, the list of its
+      sentences. Sentences are stripped of white space around them; none is empty, and nothing else
+      is lost. The texts may be a stream: some hundred are held at a time.
 
     Raises:
-      UsageError: the package is not a spaCy pipeline that finds sentences.
+      UsageError: the package is not a spaCy pipeline that splits sentences.
     """
     nlp = _pipeline(name)
     if senter.can_read(nlp):
@@ -103,11 +103,11 @@ def _pipeline(name: str) -> spacy.Language:
         try:
             nlp = spacy.load(name, exclude=_IDLE)
         except (OSError, ValueError, AttributeError) as error:
-            raise cli.UsageError(
+            raise errors.UsageError(
                 f"--sentence_splitter={name}: it is not a spaCy pipeline ({error})."
             ) from error
         if not any(pipe in nlp.pipe_names for pipe in ("senter", "sentencizer", "parser")):
-            raise cli.UsageError(
+            raise errors.UsageError(
                 f"--sentence_splitter={name}: this spaCy pipeline does not find sentences."
             )
     nlp.tokenizer.max_cache_size = _MOST_WORDS

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tfbio.base import cli
-from tfbio.text import tokenization, vocabularies
+from tfbio.base import errors
+from tfbio.text import byte_bpe, special_tokens, wordpiece
 
 # Characters beyond the most frequent thousand become [UNK], as BERT's own vocabulary does.
 _ALPHABET = 1000
@@ -29,7 +29,7 @@ _BYTE_BPE_FIRST = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 def train_wordpiece(
     texts: Callable[[], Iterable[str]], size: int, lower_case: bool = True
 ) -> list[str]:
-    """Learns a WordPiece vocabulary; the same texts always give the same tokens.
+    """Trains a WordPiece vocabulary on texts; the same texts always give the same tokens.
 
     Hugging Face's trainer alone is not deterministic: it numbers the characters inside of words
     (`##a`) in the order of a hash table that is seeded anew in every process, and breaks ties
@@ -37,19 +37,19 @@ def train_wordpiece(
     to the trainer in order.
 
     Args:
-      texts: a function that gives the texts to learn from; called twice.
-      size: tokens in the vocabulary; fewer where the texts do not have as many.
-      lower_case: lower-case the text and strip its accents first.
+      texts: a function that returns the texts to learn from; called twice.
+      size: the number of tokens in the vocabulary; fewer where the texts do not have as many.
+      lower_case: True to lower-case the text and strip its accents first.
 
     Returns:
-      The tokens as a list of texts in order of id, the special tokens first.
+      The tokens as a list of strings in order of id, the special tokens first.
 
     Raises:
       UserError: `size` leaves no room for the characters.
     """
     from tokenizers import trainers
 
-    tokenizer = tokenization.wordpiece({vocabularies.UNK: 0}, lower_case)
+    tokenizer = wordpiece.make_tokenizer({special_tokens.UNK: 0}, lower_case)
     counts: Counter[str] = Counter()
     for text in texts():
         counts.update(tokenizer.normalizer.normalize_str(text))
@@ -61,9 +61,9 @@ def train_wordpiece(
         for char in alphabet
         if len(tokenizer.pre_tokenizer.pre_tokenize_str(f"a{char}")) == 1
     ]
-    first = [*vocabularies.SPECIAL_TOKENS, *alphabet, *inner]
+    first = [*special_tokens.SPECIAL_TOKENS, *alphabet, *inner]
     if size < len(first):
-        raise cli.UserError(
+        raise errors.UserError(
             f"--size={size} is too small: the special tokens and the characters of these documents "
             f"alone are {len(first)}."
         )
@@ -83,7 +83,7 @@ def train_wordpiece(
 def train_sentencepiece(
     texts: Iterable[str], kind: str, size: int, lower_case: bool = True
 ) -> tuple[bytes, str]:
-    """Learns a SentencePiece model; the same texts always give the same bytes.
+    """Trains a SentencePiece vocabulary on texts; the same texts always give the same bytes.
 
     The model itself normalizes text before it cuts it, by SentencePiece's rule "nmt_nfkc"
     (Unicode's NFKC, and all whitespace to one space), with `lower_case` by "nmt_nfkc_cf" (the same
@@ -95,19 +95,19 @@ def train_sentencepiece(
       texts: the texts to learn from, at best one sentence each. All are held in memory: 20 bytes
         were measured for each byte of text where `kind` is "unigram", 8 where it is "bpe".
       kind: "unigram" or "bpe".
-      size: tokens in the vocabulary, exactly.
-      lower_case: make the model fold case.
+      size: the number of tokens in the vocabulary, exactly.
+      lower_case: True to make the model fold case.
 
     Returns:
-      A pair: the content of the `.model` file as bytes, and one text with a line `token<TAB>score`
-      for each token, in order of id.
+      A pair: the content of the `.model` file as bytes, and one string with a line
+      `token<TAB>score` for each token, in order of id.
 
     Raises:
       UserError: `size` leaves no room for the characters, or is more than the texts have.
     """
     import sentencepiece
 
-    pad, unk, *others = vocabularies.SENTENCEPIECE_SPECIAL_TOKENS
+    pad, unk, *others = special_tokens.SENTENCEPIECE_SPECIAL_TOKENS
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -131,7 +131,7 @@ def train_sentencepiece(
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise cli.UserError(_size_problem(size, str(error))) from error
+        raise errors.UserError(_size_problem(size, str(error))) from error
     processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
     pieces = range(processor.get_piece_size())
     lines = [f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n" for i in pieces]
@@ -151,17 +151,17 @@ def _size_problem(size: int, message: str) -> str:
 
 
 def train_byte_bpe(texts: Iterable[str], size: int) -> tuple[str, str]:
-    """Learns a byte-level BPE; the same texts always give the same merges.
+    """Trains a byte-level BPE vocabulary on texts; the same texts always give the same merges.
 
     Text is cut as it is: nothing is lower-cased, and every byte has a token, so none is unknown.
 
     Args:
       texts: the texts to learn from.
-      size: tokens in the vocabulary; fewer where the texts do not have as many.
+      size: the number of tokens in the vocabulary; fewer where the texts do not have as many.
 
     Returns:
-      A pair of texts: the content of `vocab.json` (an object from token to id) and of `merges.txt`
-      (one merge of two tokens a line).
+      A pair of strings: the content of `vocab.json` (an object from token to id) and of
+      `merges.txt` (one merge of two tokens a line).
 
     Raises:
       UserError: `size` leaves no room for the bytes.
@@ -170,11 +170,11 @@ def train_byte_bpe(texts: Iterable[str], size: int) -> tuple[str, str]:
 
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     if size < len(_BYTE_BPE_FIRST) + len(alphabet):
-        raise cli.UserError(
+        raise errors.UserError(
             f"--size={size} is too small: the special tokens and the bytes alone are "
             f"{len(_BYTE_BPE_FIRST) + len(alphabet)}."
         )
-    tokenizer = tokenization.byte_bpe()
+    tokenizer = byte_bpe.make_tokenizer()
     trainer = trainers.BpeTrainer(
         vocab_size=size,
         min_frequency=2,

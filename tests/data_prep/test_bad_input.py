@@ -17,8 +17,7 @@ import pytest
 from data_prep import documents
 from data_prep.readers import input_files
 from data_prep.running import pipeline
-from data_prep.selection import units
-from tfbio.base import cli
+from tfbio.base import errors
 from tfbio.base.document_records import read_documents
 from tfbio.base.manifests import read_manifest
 
@@ -323,7 +322,9 @@ def test_a_wrong_type_given_by_name(command, fails_in_one_sentence, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("module, moment", [(input_files, "find_files"), (units, "divide")])
+@pytest.mark.parametrize(
+    "module, moment", [(input_files, "find_files"), (input_files, "divide_into_inputs")]
+)
 def test_a_file_that_goes_away_meanwhile(tmp_path, monkeypatch, module, moment):
     for name in ("gone.xml", "stays.xml"):
         (tmp_path / name).write_text(article_set(article(len(name), name)))
@@ -353,7 +354,7 @@ def test_a_folder_that_cannot_be_listed_is_not_passed_over(tmp_path, monkeypatch
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", refuse)
-    with pytest.raises(cli.UserError, match="locked cannot be listed: Permission denied"):
+    with pytest.raises(errors.UserError, match="locked cannot be listed: Permission denied"):
         input_files.find_files([str(tmp_path)])
 
 

@@ -4,7 +4,7 @@ from data_prep import corpus_report
 from tfbio.base.document_records import Document, read_documents
 from tfbio.base.manifests import MANIFEST, Manifest, write_manifest
 from tfbio.base.shards import write_shard
-from tfbio.text import tokenization
+from tfbio.text import wordpiece
 
 
 def test_the_report_says_what_the_documents_are(command, documents_folder, vocab_file, tmp_path):
@@ -25,7 +25,7 @@ def test_the_report_says_what_the_documents_are(command, documents_folder, vocab
     sentences = sum(len(d.sentences) for d in result)
     assert f"| abstracts | {len(result):,} | {sum(words):,} |" in text
     assert f"| {sum(words) / len(words):.1f} |" in text and f"| {sentences:,} |" in text
-    tokenizer = tokenization.wordpiece(tokenization.read_vocab(vocab_file))
+    tokenizer = wordpiece.make_tokenizer(wordpiece.read_vocab(vocab_file))
     tokens = sum(len(tokenizer.encode(t).ids) for d in result for t in (d.title, *d.sentences))
     assert f"{tokens / sum(words):.3f} ({tokens:,} tokens" in text
 

@@ -15,29 +15,16 @@ import pytest
 from data_prep import documents
 from data_prep.readers import input_files, pmc, pubmed
 from data_prep.running import pipeline
-from data_prep.selection import articles, boilerplate, document_shards, units
+from data_prep.selection import articles, boilerplate, document_shards, input_units
 from tests import reference
+from tests.data_prep.pubmed_articles import article, article_set
 from tfbio.base.document_records import read_documents
+from tfbio.base.errors import DataError
 from tfbio.base.manifests import read_manifest, verify
-from tfbio.base.shards import DataError
 from tfbio.formats import safe_xml
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE_WORKER = pipeline.Runner(workers=1)
-
-
-def article(pmid, title, abstract=None):
-    abstract = f"It is so of {title}. It was shown." if abstract is None else abstract
-    text = f"<Abstract><AbstractText>{abstract}</AbstractText></Abstract>" if abstract else ""
-    return (
-        f"<PubmedArticle><MedlineCitation><PMID>{pmid}</PMID><Article>"
-        f"<ArticleTitle>{title}</ArticleTitle>{text}</Article></MedlineCitation></PubmedArticle>"
-    )
-
-
-def article_set(path, *parts):
-    path.write_text(f"<PubmedArticleSet>{''.join(parts)}</PubmedArticleSet>", encoding="utf-8")
-    return str(path)
 
 
 def make(inputs, output, strict=False, overwrite=False, **settings):
@@ -293,19 +280,6 @@ def test_a_list_that_lacks_a_line_is_an_error(tmp_path, monkeypatch):
     assert not (tmp_path / "out/manifest.json").exists()
 
 
-def test_70_000_other_abstracts_of_one_article(tmp_path):
-    other = "<OtherAbstract><AbstractText>a</AbstractText></OtherAbstract>" * 70_000
-    source = article_set(
-        tmp_path / "a.xml",
-        article(1, "one").replace("</MedlineCitation>", f"{other}</MedlineCitation>"),
-    )
-    selection = articles.Selection(other_abstracts="all")
-    reader = units.Reader(str(tmp_path), selection, "", unit_characters=10**6, max_articles=0)
-    (candidate,) = articles.read(source, selection, None)
-    ((row, texts, _),) = units._units([("a.xml", candidate)], reader)
-    assert row["texts"] == len(texts) == 70_001
-
-
 def test_nothing_left_is_an_error(tmp_path):
     empty = article_set(tmp_path / "a.xml", article(1, "title only", ""))
     with pytest.raises(DataError, match="nothing is left of 1 texts .* without_text 1"):
@@ -328,7 +302,7 @@ def test_a_file_that_was_replaced_is_not_taken_for_the_one_that_was_read(tmp_pat
 
 
 def test_a_small_file_that_goes_on_and_on_is_bad(tmp_path, monkeypatch):
-    monkeypatch.setattr(units, "_MOST_HELD", 100)
+    monkeypatch.setattr(input_units, "_MOST_HELD", 100)
     paths = [article_set(tmp_path / "a.xml", article(1, "one"))]
     paths.append(article_set(tmp_path / "b.xml", *(article(n, f"no {n}") for n in range(2, 9))))
     manifest = make(paths, tmp_path / "out")

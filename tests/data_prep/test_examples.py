@@ -9,13 +9,15 @@ import pytest
 from data_prep import examples
 from data_prep.running import pipeline
 from data_prep.sentences import example_rows, example_shards, segments
-from tfbio.base import cli
-from tfbio.base.document_records import is_held_out, read_documents
-from tfbio.base.example_codec import parse_example, serialize_example
-from tfbio.base.example_records import LABELLED_OBJECTIVES, ExampleFormat
+from tfbio.base import errors
+from tfbio.base.document_records import read_documents
+from tfbio.base.errors import DataError
+from tfbio.base.example_records import LABELLED_OBJECTIVES
+from tfbio.base.held_out import is_held_out
 from tfbio.base.manifests import MANIFEST, read_manifest, verify
-from tfbio.base.shards import DataError, read_shard
-from tfbio.text import tokenization
+from tfbio.base.shards import read_shard
+from tfbio.base.tf_example import parse_example
+from tfbio.text import wordpiece
 
 WAYS = [(objective, False) for objective in example_rows.OBJECTIVES]
 WAYS += [(objective, True) for objective in example_rows.PACKED_OBJECTIVES]
@@ -25,7 +27,7 @@ ONE_WORKER = pipeline.Runner(workers=1)
 @pytest.fixture(scope="module")
 def encoded(documents_folder, vocab_file):
     """Returns for each document its id, and the ids of its title and sentences."""
-    tokenizer = tokenization.wordpiece(tokenization.read_vocab(vocab_file))
+    tokenizer = wordpiece.make_tokenizer(wordpiece.read_vocab(vocab_file))
     return {
         d.id: [tokenizer.encode(text).ids for text in (d.title, *d.sentences)]
         for d in read_documents(documents_folder)
@@ -61,7 +63,7 @@ def test_every_example_is_well_formed_and_the_counts_are_true(
         documents_folder, vocab_file, tmp_path / "out", settings, runner=ONE_WORKER
     )
     verify(tmp_path / "out", manifest, full=True)
-    vocab = tokenization.read_vocab(vocab_file)
+    vocab = wordpiece.read_vocab(vocab_file)
     owner = owners(encoded)
     places = text = pieces = 0
     splits, labels = Counter(), Counter()
@@ -166,21 +168,6 @@ def test_the_examples_are_those_of_the_builder(
     assert (examples_folder / "vocab.txt").read_bytes() == vocab_file.read_bytes()
 
 
-@pytest.mark.parametrize("vocab_size", [2000, 100_000])
-@pytest.mark.parametrize("labelled", [False, True])
-def test_records_are_those_of_protobuf(vocab_size, labelled):
-    form = ExampleFormat(300, vocab_size, 5, labelled)
-    rng = np.random.default_rng(0)
-    rows = np.frombuffer(rng.bytes(7 * form.row_type.itemsize), form.row_type).copy()
-    if labelled:
-        rows["label"] %= 2
-    for row, record in zip(rows, form.serialize(rows), strict=True):
-        features = {name: [row[name].tobytes()] for name in ("input_ids", "segment_lengths")}
-        if labelled:
-            features["label"] = [int(row["label"])]
-        assert record == serialize_example(features)
-
-
 def test_examples_are_shuffled_over_shards_of_one_size(encoded, examples_folder):
     where = {tuple(s[0][:8]): n for n, s in enumerate(encoded.values()) if len(s[0]) >= 8}
     manifest = read_manifest(examples_folder, "examples")
@@ -255,7 +242,7 @@ def test_a_shard_larger_than_a_chunk_loses_nothing(
 
 
 def test_pairs_are_not_packed():
-    with pytest.raises(cli.UserError, match="--packing cannot be had with .*next_sentence"):
+    with pytest.raises(errors.UserError, match="--packing cannot be had with .*next_sentence"):
         examples.ExampleSettings(objective="next_sentence", packing=True)
 
 

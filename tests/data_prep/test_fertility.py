@@ -5,10 +5,10 @@ import pytest
 
 from data_prep import fertility, vocabulary
 from tests import reference
-from tfbio.base import cli
+from tfbio.base import errors
 from tfbio.base.document_records import read_documents
 from tfbio.base.manifests import read_manifest
-from tfbio.text import tokenization
+from tfbio.text import wordpiece
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
 
@@ -22,7 +22,7 @@ def test_known_figures(task, expected):
     result = fertility.measure(encoder, inside)
     assert result.tokens_per_word == pytest.approx(expected, abs=0.0005)
     # Once more by hand: each line by itself, with Hugging Face's tokenizer.
-    tokenizer = tokenization.wordpiece(tokenization.read_vocab(reference.PUBMEDBERT))
+    tokenizer = wordpiece.make_tokenizer(wordpiece.read_vocab(reference.PUBMEDBERT))
     with gzip.open(path, "rt", encoding="utf-8") as stream:
         lines = [line.split() for line in stream if line.strip()]
     ids = [tokenizer.encode(word).ids for word, tag in lines if tag in "BI"]
@@ -119,14 +119,14 @@ def test_the_command_prints_a_table(command, documents_folder, vocab_file, byte_
 def test_bad_files_are_named(tmp_path, content, message):
     path = tmp_path / "train.tsv"
     path.write_bytes(content)
-    with pytest.raises(cli.UserError, match=message):
+    with pytest.raises(errors.UserError, match=message):
         fertility.mention_words(path)
     packed = tmp_path / "train.tsv.gz"
     packed.write_bytes(content)
-    with pytest.raises(cli.UserError, match="cannot be read"):
+    with pytest.raises(errors.UserError, match="cannot be read"):
         fertility.mention_words(packed)
 
 
 def test_nothing_to_measure(vocab_file):
-    with pytest.raises(cli.UserError, match="give --documents or --mentions"):
+    with pytest.raises(errors.UserError, match="give --documents or --mentions"):
         fertility.report([str(vocab_file)])

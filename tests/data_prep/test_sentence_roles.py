@@ -3,9 +3,10 @@ import csv
 import pytest
 
 from data_prep import sentence_roles
-from tfbio.base.document_records import Document, is_held_out, read_documents
+from tfbio.base.document_records import Document, read_documents
+from tfbio.base.errors import DataError
+from tfbio.base.held_out import is_held_out
 from tfbio.base.manifests import read_manifest, verify
-from tfbio.base.shards import DataError
 
 
 def document(sections, id_="pmid:1"):

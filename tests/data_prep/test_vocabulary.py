@@ -9,16 +9,15 @@ import pytest
 
 from data_prep import vocabulary
 from data_prep.sentences import vocabulary_training
-from tfbio.base import cli
-from tfbio.base.document_records import hash_fraction, read_documents
+from tfbio.base import errors
+from tfbio.base.document_records import read_documents
+from tfbio.base.errors import DataError
+from tfbio.base.held_out import hash_fraction
 from tfbio.base.manifests import load_manifest, read_manifest
-from tfbio.base.shards import DataError
-from tfbio.text import tokenization, vocabularies
+from tfbio.text import special_tokens, wordpiece
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
 # The files of each kind, and what the flags are.
 FILES = {
     "wordpiece": ("vocab.txt",),
@@ -73,11 +72,11 @@ def test_wordpiece_is_as_it_was(vocab_file, made):
 
 
 def test_it_is_a_bert_vocabulary(documents_folder, vocab_file):
-    vocab = tokenization.read_vocab(vocab_file)
-    assert list(vocab)[:5] == list(vocabularies.SPECIAL_TOKENS)
+    vocab = wordpiece.read_vocab(vocab_file)
+    assert list(vocab)[:5] == list(special_tokens.SPECIAL_TOKENS)
     assert len(vocab) == 2000
     # It was learnt on these texts, so it knows them, and their frequent words in one piece.
-    tokenizer = tokenization.wordpiece(vocab)
+    tokenizer = wordpiece.make_tokenizer(vocab)
     tokens = [
         token
         for document in read_documents(documents_folder)
@@ -141,7 +140,7 @@ def test_a_sample_depends_on_ids_alone(documents_folder, tmp_path):
 )
 def test_sizes_that_do_not_suit_the_documents(documents_folder, tmp_path, kind, size, message):
     output = tmp_path / FILES[kind][0]
-    with pytest.raises(cli.UserError, match=message):
+    with pytest.raises(errors.UserError, match=message):
         vocabulary.make_vocabulary(documents_folder, output, kind=kind, size=size)
     assert not list(tmp_path.iterdir())
 
@@ -166,9 +165,9 @@ def test_fewer_tokens_than_asked_are_said(documents_folder, command, tmp_path, k
 
 
 def test_flags_that_do_not_go_together(documents_folder, tmp_path):
-    with pytest.raises(cli.UserError, match="--kind=unigram: the name must end in .model"):
+    with pytest.raises(errors.UserError, match="--kind=unigram: the name must end in .model"):
         vocabulary.make_vocabulary(documents_folder, tmp_path / "vocab.txt", kind="unigram")
-    with pytest.raises(cli.UserError, match="--lower_case does not go with --kind=byte_bpe"):
+    with pytest.raises(errors.UserError, match="--lower_case does not go with --kind=byte_bpe"):
         vocabulary.make_vocabulary(
             documents_folder, tmp_path / "vocab.json", kind="byte_bpe", lower_case=True
         )
@@ -176,7 +175,7 @@ def test_flags_that_do_not_go_together(documents_folder, tmp_path):
 
 def test_finished_output_is_reused_or_defended(documents_folder, tmp_path, capsys):
     output = tmp_path / "vocab.txt"
-    with pytest.raises(cli.UserError, match="--size=50 is too small"):
+    with pytest.raises(errors.UserError, match="--size=50 is too small"):
         vocabulary.make_vocabulary(documents_folder, output, size=50)
     assert not list(tmp_path.iterdir())
     vocabulary.make_vocabulary(documents_folder, output, size=500)
@@ -194,7 +193,7 @@ def test_finished_output_is_reused_or_defended(documents_folder, tmp_path, capsy
     with pytest.raises(DataError, match="not this command's"):
         vocabulary.make_vocabulary(documents_folder, output, size=500)
     vocabulary.make_vocabulary(documents_folder, output, size=500, overwrite=True)
-    assert len(tokenization.read_vocab(output)) == 500
+    assert len(wordpiece.read_vocab(output)) == 500
 
 
 def test_the_command_reports(command, fails_in_one_sentence, tmp_path):

@@ -20,9 +20,9 @@ from tfbio.objectives.electra import Electra
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.task_types.classification import Classification
-from tfbio.text import vocabularies
+from tfbio.text import special_tokens, vocabularies
 from tfbio.training import optimization
-from tfbio.weights import checkpoint_files, tensorflow1_weights
+from tfbio.weights import checkpoint_source, tensorflow1_weights
 
 WORDS = 60
 SHAPE = EncoderConfig(
@@ -84,8 +84,8 @@ def _vocabulary(folder: Path, name: str) -> Path:
         (folder / "vocab.json").write_text(json.dumps(tokens), encoding="utf-8")
         (folder / "merges.txt").write_text(merges, encoding="utf-8")
         return folder / "vocab.json"
-    words = [f"t{n}" for n in range(WORDS - len(vocabularies.SPECIAL_TOKENS))]
-    text = "".join(f"{token}\n" for token in [*vocabularies.SPECIAL_TOKENS, *words])
+    words = [f"t{n}" for n in range(WORDS - len(special_tokens.SPECIAL_TOKENS))]
+    text = "".join(f"{token}\n" for token in [*special_tokens.SPECIAL_TOKENS, *words])
     (folder / "vocab.txt").write_text(text)
     return folder / "vocab.txt"
 
@@ -116,7 +116,7 @@ def _trial(folder: Path, name: str) -> None:
     pooler = keras.layers.Dense(shape.hidden_size)
     pooler.build([None, shape.hidden_size])
     tree = tf.train.Checkpoint(encoder=Encoder(shape), pooler=pooler)
-    tf.train.Checkpoint(model=tree).write(str(folder / "trial_0" / checkpoint_files.TRIAL_WEIGHTS))
+    tf.train.Checkpoint(model=tree).write(str(folder / "trial_0" / checkpoint_source.TRIAL_WEIGHTS))
     write_settings(folder, encoder=shape, classification=Classification.Settings(text_head="tanh"))
 
 

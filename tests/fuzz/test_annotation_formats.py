@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from tests.fuzz import damage, grammars, harness, seeds
-from tfbio.formats import annotation_formats
-from tfbio.formats.entities import Entity
+from tfbio.formats import annotated_documents, annotation_formats
+from tfbio.formats.annotated_documents import Entity
 from tfbio.formats.text_files import STDIN
-from tfbio.runs import prediction_inputs
+from tfbio.runs import document_formats
 
 PUBTATOR = (
     "227508|t|Naloxone reverses the effect of clonidine.\n"
@@ -62,7 +62,7 @@ BIOC_XML = etree.fromstring("".join(bioc_xml()))
 def reads(folder):
     """A file gives documents whose passages stand in their text, or is refused."""
     (path,) = folder.iterdir()
-    documents = list(prediction_inputs.read(str(path)))
+    documents = list(document_formats.read(str(path)))
     for document in documents:
         # Offsets cannot ask for more than the file has.
         assert (
@@ -85,7 +85,7 @@ def keeps_documents(folder):
 
 def keeps_what_is_there(folder):
     """A folder of brat's, into which documents are written, has all of them or its old files."""
-    documents = list(prediction_inputs.read(str(folder / "in.pubtator")))
+    documents = list(document_formats.read(str(folder / "in.pubtator")))
     entities = [[Entity("X", 0, min(3, len(x.text)), None)] * bool(x.text) for x in documents]
     annotated = zip(documents, entities, strict=True)
     output = folder / "out"
@@ -93,7 +93,7 @@ def keeps_what_is_there(folder):
     (output / "old.txt").write_text("old")
     try:
         annotation_formats.write(str(output), "brat", annotated)
-    except annotation_formats.FormatError:
+    except annotated_documents.FormatError:
         assert [path.name for path in output.iterdir()] == ["old.txt"]
         raise
     texts = [path for path in output.glob("*.txt") if path.name != "old.txt"]
@@ -110,7 +110,7 @@ def writes_what_it_reads(folder):
         if form == "jsonl":
             again = [json.loads(line)["text"] for line in path.read_text().split("\n") if line]
         else:
-            again = [x.text for x in prediction_inputs.read(str(path))]
+            again = [x.text for x in document_formats.read(str(path))]
         assert len(again) == len(documents)
         if name != "out.xml":  # whose line ends are others
             assert again == [x.text for x in documents]
@@ -211,7 +211,7 @@ def writes_again(folder):
     path = str(folder / "out.pubtator")
     annotation_formats.write(path, "pubtator", zip(documents, entities, strict=True))
     if all(x.id and "\x85" not in x.text for x in documents):
-        again = [x.text for x in prediction_inputs.read(path)]
+        again = [x.text for x in document_formats.read(path)]
         assert [x.split() for x in again] == [x.text.split() for x in documents]
 
 
@@ -241,7 +241,7 @@ def test_citations(result, data):
 def finds(folder):
     """Files are found by their endings, in folders, by globs and by name; or it is said."""
     item = (folder / "flag").read_text()
-    result = prediction_inputs.find_files([str(folder / item) if item else str(folder)])
+    result = document_formats.find_files([str(folder / item) if item else str(folder)])
     assert result and all(os.path.isfile(path) for path in result)
 
 
@@ -272,10 +272,10 @@ def reads_piped(folder):
         path.name, io.TextIOWrapper(io.BytesIO(path.read_bytes()))
     )
     with mock.patch.object(sys, "stdin", stdin):
-        assert prediction_inputs.find_files(["-"]) == [STDIN]
-        documents = list(prediction_inputs.read(STDIN))
+        assert document_formats.find_files(["-"]) == [STDIN]
+        documents = list(document_formats.read(STDIN))
     text = path.rename(folder / "x.txt")
-    assert [x.text for x in documents] == [x.text for x in prediction_inputs.read(str(text))]
+    assert [x.text for x in documents] == [x.text for x in document_formats.read(str(text))]
 
 
 @given(

@@ -16,12 +16,12 @@ from safetensors.numpy import save
 
 from tests import reference
 from tests.fuzz import damage, grammars, harness
-from tfbio.base import schema
+from tfbio.base import json_files
 from tfbio.models import encoder
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.objectives.pretraining_files import PretrainingSettings
-from tfbio.weights import checkpoint_settings, checkpoint_weights
+from tfbio.weights import checkpoint_settings, checkpoint_weights, hugging_face_settings
 
 WORDS = 60
 SIZES = {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1, "vocab_size": WORDS}
@@ -61,7 +61,7 @@ def reads(folder):
     settings = checkpoint_settings.read_settings(str(folder))
     assert isinstance(settings["lower_case"], bool)
     shape = checkpoint_settings.read_encoder_config(str(folder))
-    assert checkpoint_settings.family_of({**settings}) in ("bert", "electra", "roberta", "albert")
+    assert hugging_face_settings.family_of({**settings}) in ("bert", "electra", "roberta", "albert")
     if shape.hidden_size * shape.num_hidden_layers > 10_000 or shape.vocab_size > 10_000:
         return settings  # allowed by the weights beside it, but not fast
     model = encoder.Encoder(shape)
@@ -165,7 +165,7 @@ def test_mutated_original_settings(data):
 
 
 RUN = dataclasses.asdict(
-    schema.extended(
+    json_files.extended(
         PretrainingSettings,
         PretrainingConfig(encoder=EncoderConfig(**SIZES, embedding_size=8), sequence_length=12),
         lower_case=True,

@@ -12,8 +12,8 @@ from tests.conftest import ROOT
 from tests.fuzz import damage, grammars, harness
 from tfbio.base import config
 from tfbio.objectives.pretraining_config import PretrainingConfig
-from tfbio.task_types.finetuning_config import PROTOCOLS, find_protocol
-from tfbio.task_types.types import FinetuningConfig
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.protocols import PROTOCOLS, find_protocol
 
 CLASSES = (PretrainingConfig, FinetuningConfig)
 FILES = [(0, name) for name in ("small", "quickstart", "large")]

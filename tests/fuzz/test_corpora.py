@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from data_prep.corpora import corpus_flags, corpus_splits, ddi, notes, released_files
+from data_prep.corpora import clinical_notes, corpus_flags, corpus_splits, ddi, released_files
 from data_prep.running import left_out
 from tests.fuzz import damage, grammars, harness
 from tests.fuzz.releases import LISTED, RELEASES
@@ -53,7 +53,7 @@ def reads(folder):
             assert all(re.fullmatch("O|[BI](-.+)?", tag) for tag in tags)
     _is_written(folder / "out", splits, left)
     if isinstance(result, tuple):
-        notes.say(result[1])
+        clinical_notes.say(result[1])
     # The rows are the same where nobody asks for what is left out.
     assert RELEASES[inner.name][1](inner, None) == result
     return splits, left
@@ -106,7 +106,7 @@ def counts_all(folder):
     _, left = reads(folder)
     wanted = set(_names(inner))
     for split in corpus_splits.SPLITS:
-        wanted -= set(released_files.read_index(inner / "index", pattern.format(split)))
+        wanted -= set(corpus_splits.read_index(inner / "index", pattern.format(split)))
     assert {id_.removesuffix(".txt") for id_, _, reason in left if reason == "not_listed"} == {
         name.removesuffix(".txt") for name in wanted
     }

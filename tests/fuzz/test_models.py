@@ -19,12 +19,14 @@ from tfbio.models import encoder
 from tfbio.objectives.electra import Electra
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.text import vocabularies
+from tfbio.training import checkpointing
 from tfbio.weights import (
-    checkpoint_files,
     checkpoint_settings,
+    checkpoint_source,
     checkpoint_weights,
     hugging_face_settings,
-    tensorflow1_settings,
+    same_model,
+    tensorflow1_checkpoint,
 )
 
 WORDS = ("0", "-1", "3", "16", "2000000000", "true", "null", '""', "gelu_new", "ckpt-1", "ckpt-9")
@@ -40,22 +42,22 @@ def to_hugging_face(folder):
 def to_run(folder):
     """A model goes out as a run, from which pretraining starts, or is refused."""
     conversion.to_tfbio(_source(folder), str(folder / "out"))
-    assert checkpoint_files.find_newest(str(folder / "out"))
+    assert checkpointing.find_newest(str(folder / "out"))
 
 
 def to_original(folder):
     """A model goes out as the original ELECTRA code has it, or is refused."""
     conversion.to_original_electra(_source(folder), str(folder / "out"))
-    assert tensorflow1_settings.has_state(str(folder / "out"))
+    assert tensorflow1_checkpoint.has_state(str(folder / "out"))
 
 
 def goes_on(folder):
     """A run goes on from TensorFlow 1's state, or it is refused."""
     source = _source(folder)
-    if not tensorflow1_settings.has_state(source):
+    if not tensorflow1_checkpoint.has_state(source):
         return None
     step = conversion.to_tfbio_with_optimizer(source, str(folder / "run"))
-    assert checkpoint_files.find_newest(str(folder / "run")).endswith(f"ckpt-{step}")
+    assert checkpointing.find_newest(str(folder / "run")).endswith(f"ckpt-{step}")
     return step
 
 
@@ -82,11 +84,11 @@ def pretrains(folder):
     """Pretraining starts from the weights, if they are of the model wanted; or they are refused."""
     source = _source(folder)
     said = json.loads((folder / "wanted.json").read_text())
-    vocab = vocabularies.find_vocabulary(checkpoint_files.run_of(source))
+    vocab = vocabularies.find_vocabulary(checkpoint_source.run_of(source))
     sha = said.get("vocab_sha256") or vocabularies.sha256_of(vocab)
     own = {"lower_case": True, "vocab_sha256": sha}
     config = dataclasses.replace(models.SETTINGS[said["name"]], **said["settings"])
-    checkpoint_settings.require_same_model(source, dataclasses.asdict(config) | own)
+    same_model.require_same_model(source, dataclasses.asdict(config) | own)
     checkpoint_settings.require_weights(source, config.encoder)
     model = (Electra if config.objective == "electra" else MaskedLanguageModel)(config)
     checkpoint_weights.restore_model(source, model)
@@ -96,11 +98,11 @@ def pretrains(folder):
 def continues(folder):
     """A run goes on from its newest checkpoint that is there, which it then lists as such."""
     source = _source(folder)
-    checkpoint_files.remove_half_written(source)
+    checkpointing.remove_half_written(source)
     assert not list(Path(source).glob("*_temp")) + list(Path(source).glob("checkpoint.tmp*"))
-    newest = checkpoint_files.find_newest(source)
+    newest = checkpointing.find_newest(source)
     if newest is not None:
-        assert checkpoint_files.newest_weights(source) == newest
+        assert checkpoint_source.newest_weights(source) == newest
     return newest
 
 
@@ -125,8 +127,6 @@ WITHIN = {
     "tensorflow1": ["", "model.ckpt-0", "model.ckpt-best"],
     "trial": ["trial_0", "trial_0/model"],
 }
-
-
 # What folders happen to lack, or to say: names that are no longer there, (name, new name), and
 # (file, old, new).
 EDITS = {

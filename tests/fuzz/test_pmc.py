@@ -14,7 +14,7 @@ from lxml import etree
 from data_prep.readers import pmc, pmc_article, pmc_paragraphs
 from data_prep.selection import articles
 from tests.fuzz import damage, grammars, harness, seeds
-from tfbio.base.shards import DataError
+from tfbio.base.errors import DataError
 from tfbio.formats import safe_xml
 
 IDS = ("article-id",)

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from data_prep.readers import pmc
-from data_prep.selection import articles, units
+from data_prep.selection import articles, input_units
 from tests.fuzz import damage, grammars, harness, seeds
-from tfbio.base.shards import DataError, Shard, read_shard
+from tfbio.base.errors import DataError
+from tfbio.base.shards import Shard, read_shard
 from tfbio.formats import safe_xml
 
 IDS = ("PMID", "ArticleId")
@@ -59,11 +60,11 @@ def counts_all(folder):
         result += sum(x.find(".//MedlineCitation") is None for x in root.iter("PubmedArticle"))
         assert len(candidates) == result + len(root.findall(".//DeleteCitation/PMID"))
     (folder / "work").mkdir()
-    reader = units.Reader(str(folder / "work"), SELECTION, "", 10_000, 0)
-    given = list(units.read_input((0, [bytes(folder / FILE)]), reader, 1))
+    reader = input_units.Reader(str(folder / "work"), SELECTION, "", 10_000, 0)
+    given = list(input_units.read_input((0, [bytes(folder / FILE)]), reader, 1))
     problems = [x for x in given if not isinstance(x, tuple)]
     assert not problems, problems[0].value
-    rows = np.concatenate([np.frombuffer(data, units.versions.ROW) for _, data in given])
+    rows = np.concatenate([np.frombuffer(data, input_units.versions.ROW) for _, data in given])
     assert len(rows) == len(candidates)
     texts = sum(len(x.documents) for x in candidates)
     assert rows["texts"].astype(int).sum() == texts

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from tests.fuzz import damage, grammars, harness
 from tfbio.base.document_records import Document, read_documents
-from tfbio.base.example_codec import serialize_example
 from tfbio.base.example_records import LABELLED_OBJECTIVES, ExampleFormat
 from tfbio.base.manifests import Manifest, read_manifest, verify
 from tfbio.base.shards import write_shard
+from tfbio.base.tf_example import serialize_example
 
 DOCUMENTS = [
     Document(f"pmid:{n}", "x.xml", "A title", ["One.", "Two."] * n, ["METHODS", ""] * n)

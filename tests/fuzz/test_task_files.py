@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from tests import reference
 from tests.fuzz import damage, grammars, harness, seeds
-from tfbio.formats import task_files
+from tfbio.formats import bioasq_factoid, clinical_sts, hoc, squad, tagged_words
+from tfbio.formats.label_sets import labels_of
 from tfbio.formats.splits import SPLIT_NAMES, check_splits, find_split, hold_out
 from tfbio.formats.tables import read_own_table, read_table, read_unlabelled_table
-from tfbio.formats.task_examples import Question, TaggedSentence, TaskFileError, labels_of
+from tfbio.formats.task_examples import Question, TaggedSentence
+from tfbio.formats.task_file_errors import TaskFileError
 from tfbio.task_types import token_multilabel
 from tfbio.task_types.token_multilabel import LabelledSentence
 
@@ -64,20 +66,20 @@ FACTOIDS = {
 }
 # Format -> (file, function of the path, seed, what may stand in a cell).
 TABLES = {
-    "tagged": ("train.tsv", task_files.read_tagged_words, TAGGED, TAGS),
+    "tagged": ("train.tsv", tagged_words.read, TAGGED, TAGS),
     "bare": (
         "train.tsv",
-        lambda path: task_files.read_tagged_words(path, ["Chemical"]),
+        lambda path: tagged_words.read(path, ["Chemical"]),
         BARE,
         TAGS,
     ),
     "io": (
         "train.tsv",
-        lambda path: task_files.read_tagged_words(path, None, "IO"),
+        lambda path: tagged_words.read(path, None, "IO"),
         "a\tI-X\nb\tO",
         TAGS,
     ),
-    "conll": ("train.txt", task_files.read_tagged_words, CONLL, TAGS),
+    "conll": ("train.txt", tagged_words.read, CONLL, TAGS),
     "labelled": (
         "dev.tsv",
         lambda path: read_table(
@@ -129,12 +131,12 @@ TABLES = {
         SCORES,
         ("4.1", "-0", "1e999"),
     ),
-    "clinical_sts": ("test.tsv", task_files.read_clinical_sts, STS, ("score", "5.1")),
-    "hoc": ("train.tsv", task_files.read_hoc, HOC, ("0_1", "12_s", "_s0")),
+    "clinical_sts": ("test.tsv", clinical_sts.read, STS, ("score", "5.1")),
+    "hoc": ("train.tsv", hoc.read, HOC, ("0_1", "12_s", "_s0")),
 }
 JSON = {
-    "squad": ("train.json", task_files.read_squad, SQUAD),
-    "factoids": ("train.json", task_files.read_bioasq_factoid, FACTOIDS),
+    "squad": ("train.json", squad.read, SQUAD),
+    "factoids": ("train.json", bioasq_factoid.read, FACTOIDS),
 }
 READERS = {kind: entry[:2] for kind, entry in (TABLES | JSON).items()}
 
@@ -182,9 +184,9 @@ def keeps_lines(folder):
 
 def reads_schemes(folder):
     """A file with S and E, or with U and L, is read as the same in BIO."""
-    bio = task_files.read_tagged_words(str(folder / "bio.tsv"))
+    bio = tagged_words.read(str(folder / "bio.tsv"))
     try:
-        other = task_files.read_tagged_words(str(folder / "other.tsv"))
+        other = tagged_words.read(str(folder / "other.tsv"))
     except TaskFileError as error:
         raise AssertionError("a scheme is refused") from error
     assert [(x.words, x.tags) for x in bio] == [(x.words, x.tags) for x in other]
@@ -329,7 +331,7 @@ def test_splits(files):
 def holds_out(folder):
     """The questions for development are the last, and on no context that training has."""
     (path,) = folder.glob("*.json")
-    questions = task_files.read_squad(str(path))
+    questions = squad.read(str(path))
     train, dev = hold_out(questions)
     assert train + dev == questions and train and dev
     assert not {x.context for x in train} & {x.context for x in dev}

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from data_prep.sentences import vocabulary_training
 from tests.fuzz import damage, grammars, harness
-from tfbio.text import hugging_face_tokenizer, sentencepiece_model, tokenization, vocabularies
+from tfbio.text import (
+    hugging_face_tokenizer,
+    sentencepiece_model,
+    special_tokens,
+    tokenization,
+    vocabularies,
+)
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
 SENTENCES = [
@@ -30,7 +36,7 @@ def _minilm(name):
 def _small_tokenizer():
     """The real tokenizer.json with the words of TEXT alone."""
     tokenizer = json.loads(_minilm("tokenizer.json"))
-    vocab = [*vocabularies.SPECIAL_TOKENS, "aspirin", "inter", "##acts", ".", "not", "e"]
+    vocab = [*special_tokens.SPECIAL_TOKENS, "aspirin", "inter", "##acts", ".", "not", "e"]
     tokenizer["model"]["vocab"] = {token: number for number, token in enumerate(vocab)}
     for token in tokenizer["added_tokens"]:
         token["id"] = vocab.index(token["content"])
@@ -77,7 +83,7 @@ def reads_settings(folder):
     assert isinstance(hugging_face_tokenizer.read_lower_case(folder), bool)
 
 
-@given(grammars.lines(VOCAB, [*vocabularies.SPECIAL_TOKENS, "##acts", "\r"]))
+@given(grammars.lines(VOCAB, [*special_tokens.SPECIAL_TOKENS, "##acts", "\r"]))
 def test_mutated_vocab_txt(data):
     harness.judge(reads, {"vocab.txt": data})
 
@@ -174,7 +180,7 @@ def refuses_what_is_no_json(folder):
         whole = False
     try:
         hugging_face_tokenizer.read_lower_case(folder)
-    except (hugging_face_tokenizer.TokenizerError, vocabularies.VocabularyError):
+    except (hugging_face_tokenizer.TokenizerError, special_tokens.VocabularyError):
         return
     assert whole
 

@@ -12,20 +12,20 @@ import tf_keras as keras
 from data_prep import sentence_roles
 from data_prep.sentences import vocabulary_training
 from tests import task_types
-from tfbio.base import schema
-from tfbio.base.example_codec import parse_example
+from tfbio.base import json_files
 from tfbio.base.manifests import read_manifest
 from tfbio.base.shards import read_shard
+from tfbio.base.tf_example import parse_example
 from tfbio.models import target
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
 from tfbio.runs import pretraining
-from tfbio.task_types import finetuning_settings, types
-from tfbio.task_types.finetuning_files import TrainedOn, TrialScores
-from tfbio.task_types.finetuning_settings import FinetuningSettings
+from tfbio.task_types import finetuning_config, types
+from tfbio.task_types.finetuning_config import FinetuningConfig, RunConfig
+from tfbio.task_types.finetuning_files import TrialScores
 from tfbio.task_types.inference import make_model
-from tfbio.task_types.types import FinetuningConfig
-from tfbio.text import tokenization, vocabularies
+from tfbio.task_types.trained_on import TrainedOn
+from tfbio.text import tokenization, vocabularies, wordpiece
 
 # Before anything else starts TensorFlow: devices cannot be divided later.
 CPU = tf.config.list_physical_devices("CPU")[0]
@@ -133,7 +133,7 @@ def characters():
 @pytest.fixture(scope="session")
 def small_shape(vocab_file):
     """Of an encoder that needs no training."""
-    size = len(tokenization.read_vocab(vocab_file))
+    size = len(wordpiece.read_vocab(vocab_file))
     return EncoderConfig(size, 24, 32, 2, 4, 64, 64)
 
 
@@ -176,10 +176,10 @@ def make_trial(vocab_file, small_shape, tmp_path):
         tf.train.Checkpoint(model=model).write(str(trial / "model"))
         name = made.calibration_name
         scores = TrialScores(calibration={name: calibration} if name else {})
-        schema.write(trial / "scores.json", scores)
+        json_files.write(trial / "scores.json", scores)
         vocabularies.copy_vocabulary(vocabulary, trial.parent)
-        written = schema.extended(
-            FinetuningSettings,
+        written = json_files.extended(
+            RunConfig,
             settings,
             init_checkpoint="model",
             encoder=shape,
@@ -187,7 +187,7 @@ def make_trial(vocab_file, small_shape, tmp_path):
             family="electra",
             trained_on=TrainedOn(task_type, labels, made.new_text, **known),
         )
-        finetuning_settings.write(trial.parent / "config.json", written)
+        finetuning_config.write(trial.parent / "config.json", written)
         return str(trial), written
 
     return make

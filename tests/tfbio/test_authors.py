@@ -13,7 +13,7 @@ from scripts import parity
 from scripts.parity_comparisons import compare
 from scripts.parity_recording import KINDS, Recorded
 from tests import reference
-from tfbio.base import cli
+from tfbio.base import errors
 from tfbio.task_types import answers, question_answering
 from tfbio.task_types.multilabel import MultiLabel
 
@@ -101,13 +101,13 @@ def test_gradients_are_compared_in_float64():
 
 
 def test_a_folder_that_is_no_recording_is_refused(tmp_path):
-    with pytest.raises(cli.UserError, match="expected the folder of a recording"):
+    with pytest.raises(errors.UserError, match="expected the folder of a recording"):
         parity.find_kinds(tmp_path)
     (tmp_path / "config.json").write_text('{"kinds": {"qa": {}, "pair": {}}}')
     assert parity.find_kinds(tmp_path) == ["pair", "qa"]
     assert parity.find_kinds(tmp_path, ["qa"]) == ["qa"]
-    with pytest.raises(cli.UsageError, match="--kind=poems: .*; it has qa, pair"):
+    with pytest.raises(errors.UsageError, match="--kind=poems: .*; it has qa, pair"):
         parity.find_kinds(tmp_path, ["poems"])
     (tmp_path / "config.json").write_text('{"kinds": {"poems": {}}}')
-    with pytest.raises(cli.UserError, match="the kind 'poems'"):
+    with pytest.raises(errors.UserError, match="the kind 'poems'"):
         parity.find_kinds(tmp_path)

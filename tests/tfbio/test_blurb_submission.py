@@ -28,9 +28,10 @@ from tests.blurb_files import FOLDERS
 from tests.run_files import write_scores
 from tfbio import blurb_submission
 from tfbio.formats.splits import find_split
-from tfbio.formats.task_examples import LabelledText, TaggedSentence, TaskFileError
+from tfbio.formats.task_examples import LabelledText, TaggedSentence
+from tfbio.formats.task_file_errors import TaskFileError
 from tfbio.reporting import results
-from tfbio.task_types import tasks, types
+from tfbio.task_types import task_table, types
 
 ROOT = Path(__file__).parents[2]
 BIO = {"O", "B", "I"}
@@ -67,7 +68,7 @@ def check_schema(task, content):
         if allowed is None:
             assert 0 <= value <= 4
         else:
-            assert isinstance(value, list) == (tasks.TASKS[task].task_type in LISTS)
+            assert isinstance(value, list) == (task_table.TASKS[task].task_type in LISTS)
             assert set(value if isinstance(value, list) else [value]) <= allowed
         if allowed is BIO:
             # The evaluator lengthens the last entity by an I, and fails where there is none.
@@ -162,7 +163,7 @@ def truth(task, path):
         return (true_chemprot if task == "chemprot" else true_ddi)()
     if task == "hoc":
         return true_hallmarks()
-    if tasks.TASKS[task].task_type == "tagging":
+    if task_table.TASKS[task].task_type == "tagging":
         return (true_abstracts if task == "ebm_pico" else true_sentences)(path)
     rows = [line.split("\t") for line in lines(path)]
     rows = [row for row in rows if row[0] not in ("index", "pair_id")]
@@ -188,7 +189,7 @@ def score(task, true, found):
         encode = MultiLabelBinarizer(classes=HALLMARKS).fit_transform
         y_true, y_pred = (encode([sets[key] for key in documents[0]]) for sets in documents)
         return f1_score(y_true, y_pred, average="macro", zero_division=0.0)
-    if tasks.TASKS[task].task_type == "tagging":
+    if task_table.TASKS[task].task_type == "tagging":
         typed = [
             [
                 [tag if tag == "O" else f"{tag}-x" for tag in labels.get(key, ["O"] * len(own))]
@@ -239,7 +240,7 @@ def test_file(tmp_path_factory):
 
 def write_run(folder, task, examples, of_seeds, dev):
     """What a run leaves: for each seed its predictions; `dev` are their scores."""
-    task, trials = tasks.TASKS[task], []
+    task, trials = task_table.TASKS[task], []
     metric = "pearson" if task.task_type == "regression" else "f1"
     for seed, predicted in enumerate(of_seeds):
         trial = folder / f"trial_{seed}"
@@ -260,7 +261,7 @@ def gold(examples):
 def with_mistakes(task, examples):
     """Every third example has what is true of the one before."""
     true = gold(examples)
-    if tasks.TASKS[task].task_type != "tagging":
+    if task_table.TASKS[task].task_type != "tagging":
         return [true[i - 1] if i % 3 == 0 else own for i, own in enumerate(true)]
     # A word in the middle loses its tag, so that an I may continue nothing.
     cut = [(*own[: len(own) // 2], "O", *own[len(own) // 2 + 1 :]) for own in true]
@@ -275,7 +276,7 @@ TASKS = [pytest.param(x, marks=[pytest.mark.slow] * (x in SLOW)) for x in SCHEMA
 @pytest.mark.parametrize("task", TASKS)
 def test_the_evaluators_find_every_prediction(task, test_file, tmp_path, capsys):
     path = test_file(task)
-    examples = tasks.TASKS[task].read(str(path))
+    examples = task_table.TASKS[task].read(str(path))
     mistaken = with_mistakes(task, examples)
     run = write_run(tmp_path / task, task, examples, [gold(examples), mistaken], (0.5, 0.4))
     best, other = blurb_submission.submission(run), blurb_submission.submission(run, 1)
@@ -291,7 +292,7 @@ def test_the_evaluators_find_every_prediction(task, test_file, tmp_path, capsys)
     found = score(task, true, other["predictions"])
     assert 0 < found < 0.999
     if task in OURS:
-        assert found == pytest.approx(tasks.TASKS[task].score(examples, mistaken)[OURS[task]])
+        assert found == pytest.approx(task_table.TASKS[task].score(examples, mistaken)[OURS[task]])
     else:
         right = [a == b for a, b in zip(gold(examples), mistaken, strict=True)]
         assert found == pytest.approx(sum(right) / len(right))
@@ -312,11 +313,11 @@ def test_the_evaluators_find_every_prediction(task, test_file, tmp_path, capsys)
 
 def test_hallmarks_are_abbreviated_as_the_evaluator_does(test_file, tmp_path):
     """Each alone, for every sentence that has any: what the evaluator's own tests expect."""
-    examples = tasks.TASKS["hoc"].read(str(test_file("hoc")))
+    examples = task_table.TASKS["hoc"].read(str(test_file("hoc")))
     true = true_hallmarks()
     figures = (2.86, 2.23, 1.4, 1.13, 3.98, 3.26, 3.39, 1.35, 4.96, 0.84)
     figures = dict(zip(HALLMARKS, figures, strict=True))
-    names = tasks.TASKS["hoc"].labels
+    names = task_table.TASKS["hoc"].labels
     seeds = [[(name,) if x.label else () for x in examples] for name in names]
     run = write_run(tmp_path / "hoc", "hoc", examples, seeds, [0.0] * len(names))
     seen = set()

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tests.conftest import ROOT
-from tfbio.base.cli import UserError
+from tfbio.base.errors import UserError
 from tfbio.export import conversion
 
 

@@ -13,10 +13,10 @@ from tests.blurb_files import FOLDERS
 from tfbio.base import config
 from tfbio.formats.splits import find_split
 from tfbio.runs import finetuning
-from tfbio.task_types import answers, tasks, types
+from tfbio.task_types import answers, task_table, types
+from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.tagging import Tagging
 from tfbio.task_types.task import SPLITS
-from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import tokenization
 
 # Half of SQuAD v2.0's development set, and questions of v1.1's.
@@ -105,7 +105,7 @@ def data_of(tmp_path_factory):
             read = "dev" if name == "ebm_pico" and split == "train" else split
             paths = reference.corpus(FOLDERS[name]).iterdir()
             (path,) = [path for path in paths if path.name.startswith(f"{read}.")]
-            tagged = tasks.TASKS[name].task_type == "tagging"
+            tagged = task_table.TASKS[name].task_type == "tagging"
             first_lines(path, folder / f"{split}.tsv", whole_sentences=tagged)
         return str(folder)
 
@@ -160,7 +160,7 @@ def read_predictions(trial, task_type, test):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted([*FOLDERS, *SQUAD, *MADE_UP, "pubmedqa"]))
 def test_trains_scores_and_predicts(name, data_of, run, tmp_path):
-    task, folder = tasks.TASKS[name], data_of(name)
+    task, folder = task_table.TASKS[name], data_of(name)
     changes = {"sequence_length": 64, "num_trials": 1, "train_batch_size": 8}
     settings = dataclasses.replace(
         config.load(FinetuningConfig, defaults=task.settings),
@@ -229,7 +229,7 @@ ALL_FILES = [(name, split) for name in sorted(FOLDERS) for split in SPLITS]
 @pytest.mark.parametrize("name, split", [x for x in ALL_FILES if x != ("ebm_pico", "train")])
 def test_gold_fed_back_scores_100_against_the_raw_file(name, split):
     """However short the windows of a sentence; the labels are counted in the file itself."""
-    task = tasks.TASKS[name]
+    task = task_table.TASKS[name]
     path = find_split(str(reference.corpus(FOLDERS[name])), split)
     examples = task.read(path)
     tokenizer = tokenization.load_tokenizer(reference.PUBMEDBERT)
@@ -245,13 +245,15 @@ def test_gold_fed_back_scores_100_against_the_raw_file(name, split):
 
 
 LABELLED = [
-    x for x in sorted([*MADE_UP, "pubmedqa"]) if tasks.TASKS[x].task_type != "question_answering"
+    x
+    for x in sorted([*MADE_UP, "pubmedqa"])
+    if task_table.TASKS[x].task_type != "question_answering"
 ]
 
 
 @pytest.mark.parametrize("name", LABELLED)
 def test_gold_fed_back_scores_100_for_the_others_too(name, data_of):
-    task = tasks.TASKS[name]
+    task = task_table.TASKS[name]
     tokenizer = tokenization.load_tokenizer(reference.PUBMEDBERT)
     for split, examples in task.examples(data_of(name)).items():
         for length in (8, 16, 128):
@@ -267,7 +269,7 @@ def test_gold_fed_back_scores_100_for_the_others_too(name, data_of):
 def test_heads_and_schemes_are_scored_in_bio(
     head, scheme, label_all_tokens, data_of, run, tmp_path
 ):
-    task, folder = tasks.TASKS["ncbi_disease"], data_of("ncbi_disease")
+    task, folder = task_table.TASKS["ncbi_disease"], data_of("ncbi_disease")
     settings = FinetuningConfig(
         sequence_length=64,
         train_batch_size=8,
@@ -285,4 +287,4 @@ def test_heads_and_schemes_are_scored_in_bio(
 
 
 def test_every_task_is_here():
-    assert {*FOLDERS, *SQUAD, *MADE_UP, "pubmedqa", "sentence_roles"} == tasks.TASKS.keys()
+    assert {*FOLDERS, *SQUAD, *MADE_UP, "pubmedqa", "sentence_roles"} == task_table.TASKS.keys()

@@ -18,14 +18,16 @@ from collections.abc import Callable, Sequence
 
 from absl import app, flags, logging
 
-from tfbio.base import signals
-from tfbio.base.ctrl_c import answering_ctrl_c, interrupted, print_last
+from tfbio.base import messages, signals
+from tfbio.base.ctrl_c import answering_ctrl_c, interrupted
+from tfbio.base.errors import UsageError, UserError
+from tfbio.base.messages import print_last
 
 # The flags defined here belong to the command that asks for them, and its --help shows them.
 flags.disclaim_key_flags()
 
 # The longest line for an error, in characters.
-LONGEST_SENTENCE = 300
+_LONGEST_SENTENCE = 300
 # Whole numbers of flags and settings are below this, as TensorFlow and NumPy hold some in 32 bits.
 TOO_LARGE = 2**31
 # Messages of the operating system on files. TensorFlow repeats them: then the user's disk is to
@@ -49,41 +51,16 @@ _OF_FILES = {
 }
 
 
-class UserError(ValueError):
-    """An error that the user can fix; its message is one sentence that says what and how.
-
-    Attributes:
-      exit_code: the exit code of a command that ends with this error, 1; a class attribute.
-    """
-
-    exit_code = 1
-
-
-class UsageError(UserError):
-    """A mistake in the command line itself, not in the files that it names; exit code 2."""
-
-    exit_code = 2
-
-
-class Interrupted(UserError):
-    """An end without a mistake, as when a machine is taken away; exit code 75 (EX_TEMPFAIL).
-
-    The same command continues the work.
-    """
-
-    exit_code = os.EX_TEMPFAIL  # 75
-
-
 def run(
     main: Callable[[list[str]], None],
     define_flags: Callable[[], None] | None = None,
     flags_parser: Callable[[list[str]], list[str]] | None = None,
     settings: Sequence[str] = (),
 ) -> None:
-    """Runs a command under absl and ends the process with its exit code; never returns.
+    """Runs a program's `main` for a command line, under absl, and ends the process; never returns.
 
     Args:
-      main: the command. It gets the program's name and what the command line has beside flags.
+      main: the command. It gets a list: the program's name, and each argument that is no flag.
       define_flags: defines the command's flags, if they must not exist where its module is only
         imported (two commands may have a flag of the same name).
       flags_parser: parses the command line, for commands that pass unknown flags to a library.
@@ -125,11 +102,11 @@ def run(
 
 
 def exit_code(work: Callable[[], None]) -> int:
-    """Runs a command's work, and prints an error that its user can fix as one line on stderr.
+    """Does the work of a command line, and turns errors into one line on stderr and an exit code.
 
     Args:
-      work: what the command does. It may raise a `KeyboardInterrupt` whose text says what is saved
-        and what the same command will do. A second Ctrl-C ends the process at once.
+      work: does what the command is for. It may raise a `KeyboardInterrupt` whose text says what is
+        saved and what the same command will do. A second Ctrl-C ends the process at once.
 
     Returns:
       The exit code for the process: 0 after success, a `UserError`'s `exit_code`, 130 after Ctrl-C,
@@ -189,7 +166,7 @@ def _sentence_for(error: Exception) -> str | None:
     if isinstance(error, BrokenPipeError):
         return "what reads this command's output has ended: nothing more can be written to it."
     if isinstance(error, OSError):
-        return of_os_error(error)
+        return messages.of_os_error(error)
     if isinstance(error, ImportError):
         return _of_import_error(error)
     return _of_tensorflow(error)
@@ -202,23 +179,6 @@ def _of_import_error(error: ImportError) -> str | None:
     if isinstance(error, ModuleNotFoundError):
         return f"the package {error.name} is not installed: install it with pip, and try again."
     return f"the package {error.name} cannot be used as it is installed: {error}."
-
-
-def of_os_error(error: OSError) -> str:
-    """Returns the sentence for an error of the operating system, with the file and the reason.
-
-    Args:
-      error: the error; its file and reason may be missing.
-
-    Returns:
-      Text such as "out/x cannot be used: Permission denied."; for a full disk also what to do.
-    """
-    reason = error.strerror or str(error) or type(error).__name__
-    path = error.filename2 or error.filename
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        where = f"{path} cannot be written" if path else "the output cannot be written"
-        return f"{where}: {reason}; make room, and run the same command again."
-    return f"{path} cannot be used: {reason}." if path else f"the system refused: {reason}."
 
 
 def _of_tensorflow(error: Exception) -> str | None:
@@ -235,15 +195,15 @@ def _of_tensorflow(error: Exception) -> str | None:
     # It may begin with a place in the graph, "{{function_node ...}} ", and end with "[Op:...]".
     text = re.sub(r"\{\{.*?\}\}", "", str(error))
     match = re.search(rf"([^;\n]+); ({'|'.join(map(re.escape, _OF_FILES))})", text)
-    return match and of_os_error(OSError(_OF_FILES[match[2]], match[2], match[1].strip()))
+    return match and messages.of_os_error(OSError(_OF_FILES[match[2]], match[2], match[1].strip()))
 
 
 def _say(message: str) -> None:
     """Prints an error as one line on stderr, without its middle if it is too long."""
     line = " ".join(f"error: {message}".split())
     line = "".join(character if character.isprintable() else "?" for character in line)
-    if len(line) > LONGEST_SENTENCE:
-        line = f"{line[: LONGEST_SENTENCE - 125]} ... {line[-120:]}"
+    if len(line) > _LONGEST_SENTENCE:
+        line = f"{line[: _LONGEST_SENTENCE - 125]} ... {line[-120:]}"
     print_last(line)
 
 
@@ -274,10 +234,10 @@ def define_list(
     required: bool = False,
     may_be_empty: bool = False,
 ) -> None:
-    """Defines an absl flag with several values: between commas, in repeated flags, or both.
+    """Defines a command-line flag of several values: between commas, in repeated flags, or both.
 
-    Returns nothing; the value of the flag is a list of str, or `default`. The name of an existing
-    path, also as NAME=PATH, and text that begins with "{" are not split at commas.
+    Returns nothing; the value of the absl flag is a list of str, or `default`. The name of an
+    existing path, also as NAME=PATH, and text that begins with "{" are not split at commas.
 
     Args:
       name: the flag's name.
@@ -285,7 +245,7 @@ def define_list(
       description: the text for `--help`.
       choices: all possible values; empty: any. Another value is a mistake in the command line.
       required: whether it must be given.
-      may_be_empty: True if `--name=` stands for no values; else it is such a mistake.
+      may_be_empty: True if `--name=` stands for no values; else that, too, is such a mistake.
 
     Raises:
       absl.flags.DuplicateFlagError: there is a flag of this name.
@@ -383,7 +343,7 @@ def no_arguments(argv: list[str]) -> None:
     """Checks that the command line has nothing but flags, and returns nothing.
 
     Args:
-      argv: what a command's `main` gets: the program's name, then all that is no flag.
+      argv: the list that a command's `main` gets: the program's name, then all that is no flag.
 
     Raises:
       UsageError: there is anything after the program's name.

@@ -23,23 +23,27 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tfbio.base import storage
-from tfbio.base.cli import UsageError
+from tfbio.base import messages
+from tfbio.base.errors import UsageError
+from tfbio.base.messages import shown
 
 # Numbers are below these, whatever else holds for them: int32 and float32 must hold them.
-TOO_LARGE: dict[type, tuple[float, str]] = {
+_TOO_LARGE: dict[type, tuple[float, str]] = {
     int: (2**31, "below 2**31"),
     float: (3.4e38, "finite in float32"),
 }
 
 
 class ConfigError(UsageError):
-    """A setting that is unknown, or whose value is of a wrong type or out of range; exit code 2."""
+    """The error of a configuration: a setting that is unknown, of a wrong type or out of range.
+
+    It also tells of settings that do not go together. It is a `UsageError`, with exit code 2.
+    """
 
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """The values that a setting may have; `str` of it is text such as "at least 0 and below 1".
+    """The limits of a configuration's setting; `str` of it is such as "at least 0 and below 1".
 
     Attributes:
       above, at_least: the value must be greater than this, or at least this; None: no such bound.
@@ -54,7 +58,7 @@ class Limits:
     choices: tuple[str, ...] = ()
 
     def allow(self, value: Any) -> bool:
-        """Returns True if `value`, of the setting's type, is a choice or within all bounds.
+        """Returns True if a value of a setting, of its type, is a choice or within all bounds.
 
         NaN is within no bound that is set.
         """
@@ -81,11 +85,11 @@ class Limits:
 
 
 def setting(default: Any, meaning: str, **limits: Any) -> Any:
-    """Declares a field of a dataclass of settings: `learning_rate: float = setting(1e-4, ...)`.
+    """Declares a configuration's setting, a dataclass's field: `size: int = setting(8, ...)`.
 
     Args:
-      default: its default. If it is an int or a float, the value must be at least 0 unless `limits`
-        has `above` or `at_least`.
+      default: its default, an int, float, bool or str. An int or a float must be at least 0 unless
+        `limits` has `above` or `at_least`.
       meaning: the text for `--help`.
       **limits: `above`, `at_least`, `below`, `at_most` (numbers) and `choices` (a tuple of str).
 
@@ -105,11 +109,11 @@ def setting(default: Any, meaning: str, **limits: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class BaseSettings:
-    """The base of all frozen dataclasses of settings, which are checked when they are made.
+    """The base of all configurations and groups of settings: frozen dataclasses, checked when made.
 
     Attributes:
-      group: the prefix of the names of its fields in messages and for `--set`, such as "run."; a
-        class attribute, "" by default.
+      group: str, the prefix of the names of its fields in messages and for `--set`, such as "run.";
+        a class attribute, "" by default.
 
     Raises:
       ConfigError: a field is out of its limits, or the fields do not go together.
@@ -121,14 +125,14 @@ class BaseSettings:
         for field in dataclasses.fields(self):
             value, name = getattr(self, field.name), self.group + field.name
             if "limits" in field.metadata:  # else a group, which has checked itself
-                check_limits(field.metadata["limits"], value, name)
+                _check_limits(field.metadata["limits"], value, name)
         self.check_together()
 
     def check_together(self) -> None:
-        """Raises a ConfigError if settings do not go together; here, without overriding, never."""
+        """Raises a ConfigError if a configuration's settings do not go together; here, never."""
 
 
-def check_limits(limits: Limits, value: Any, name: str) -> None:
+def _check_limits(limits: Limits, value: Any, name: str) -> None:
     """Checks the value of a setting, and returns nothing.
 
     Args:
@@ -140,25 +144,15 @@ def check_limits(limits: Limits, value: Any, name: str) -> None:
       ConfigError: the value is out of the limits, an int of 2**31 or more, or a float of 3.4e38 or
         more.
     """
-    most, bound = TOO_LARGE.get(type(value), (None, ""))
+    most, bound = _TOO_LARGE.get(type(value), (None, ""))
     require(limits.allow(value), f"{name} must be {limits}, not {shown(value)}")
     require(most is None or value < most, f"{name} must be {bound}, not {shown(value)}")
 
 
 def require(condition: bool, message: str) -> None:
-    """Raises a ConfigError with the text `message` if `condition` is false, else does nothing."""
+    """Raises a ConfigError, with the text `message`, if a configuration's `condition` is false."""
     if not condition:
         raise ConfigError(message)
-
-
-def shown(value: object) -> str:
-    """Returns a value as JSON text of at most 40 characters; a longer one is cut and ends in "...".
-
-    Raises:
-      TypeError: JSON has no such value.
-    """
-    text = json.dumps(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def load(
@@ -167,7 +161,7 @@ def load(
     overrides: Sequence[str] = (),
     defaults: Mapping[str, object] | None = None,
 ) -> Any:
-    """Builds a configuration from a JSON file or object and from `--set`.
+    """Builds a configuration from a JSON file or object (`--hparams`) and from `--set`.
 
     Args:
       config_class: the dataclass to build, such as `PretrainingConfig`.
@@ -181,8 +175,8 @@ def load(
       An instance of `config_class`; settings that are nowhere given have its defaults.
 
     Raises:
-      ConfigError: the file is missing or no JSON object, a setting is unknown, twice there, of
-        another type or out of its limits; the message says what was expected.
+      ConfigError: the file is missing, unreadable or no JSON object, or a setting is unknown, twice
+        there, of another type or out of its limits; the message says what was expected.
     """
     origin, text = _read(hparams)
     values = _parse(text, origin)
@@ -196,12 +190,12 @@ def load(
 
 
 def build(config_class: type, values: Mapping[str, object], origin: str | os.PathLike) -> Any:
-    """Builds a configuration of settings that were read from a file.
+    """Builds a configuration from a dict of settings that were read from a file.
 
     Args:
-      config_class: the dataclass to build.
+      config_class: the dataclass to build, such as `PretrainingConfig`.
       values: the settings by their names, as JSON gives them; a group is a dict.
-      origin: the file, for the messages.
+      origin: the path of the file, for the messages.
 
     Returns:
       An instance of `config_class`; settings that `values` lacks have its defaults.
@@ -217,10 +211,10 @@ def build(config_class: type, values: Mapping[str, object], origin: str | os.Pat
 
 
 def names(config_class: type, prefix: str = "") -> list[str]:
-    """Returns the names of all settings as `--set` takes them, in the order of the fields.
+    """Returns the names of all settings of a configuration as `--set` takes them, in order.
 
-    Names are "learning_rate" or, in a group (a field that is a dataclass), "run.jit_compile".
-    `prefix` is text before each.
+    The order is that of the fields. Names are "learning_rate" or, in a group (a field that is a
+    dataclass), "run.jit_compile". `prefix` is text before each.
     """
     listed = []
     for name, expected in _types(config_class).items():
@@ -230,10 +224,10 @@ def names(config_class: type, prefix: str = "") -> list[str]:
 
 
 def describe(config_class: type, prefix: str = "") -> str:
-    """Returns default, limits and meaning of each setting, as lines of text for `--help`.
+    """Describes a configuration for `--help`: returns default, limits and meaning of each setting.
 
-    A setting has a line `  name = default (limits)`, with `prefix` before its name, and indented
-    lines with its meaning. The settings of groups (fields that are dataclasses) are among them.
+    The str has for each setting a line `  name = default (limits)`, with `prefix` before its name,
+    and indented lines with its meaning; also for those of groups (fields that are dataclasses).
     """
     text = ""
     types = _types(config_class)
@@ -276,7 +270,7 @@ def _read(hparams: str) -> tuple[str, str]:
     try:
         return hparams, Path(hparams).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = storage.reason(error)
+        reason = messages.reason(error)
         raise ConfigError(f"--hparams={hparams} cannot be read as text: {reason}.") from error
 
 

@@ -9,11 +9,10 @@ import contextlib
 import os
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable, Iterator
 
-from tfbio.base import signals
+from tfbio.base import messages, signals
 
 # The line after a Ctrl-C, unless a command gives another one.
 INTERRUPTED = "the same command takes over what is complete, if anything is, and makes the rest"
@@ -28,7 +27,7 @@ def interrupted(saved: str = "") -> int:
     Returns:
       The exit code for the process, 130 (128 + SIGINT). The process is not ended here.
     """
-    print_last(f"interrupted: {saved or INTERRUPTED}")
+    messages.print_last(f"interrupted: {saved or INTERRUPTED}")
     return 128 + signal.SIGINT
 
 
@@ -36,18 +35,18 @@ def interrupted(saved: str = "") -> int:
 def answering_ctrl_c(
     first: Callable[[], str] = lambda: "", second: Callable[[], str] = lambda: "ended at once"
 ) -> Iterator[threading.Event]:
-    """Answers Ctrl-C at once within its block; the second Ctrl-C ends the process.
+    """Answers Ctrl-C at once within its block, as a context manager; a second one ends the process.
 
     Python handles signals only between two of its instructions, and a library may work for hours in
     one of them, so a thread answers. An inner block answers in place of an outer one. In another
     thread than the main one, which gets no signals, nothing is answered.
 
     Args:
-      first: returns the line that the first Ctrl-C prints; "" for none.
-      second: returns the line that the second one prints.
+      first: returns the line that the first Ctrl-C prints on stderr; "" for none.
+      second: returns the end of the line that the second one prints, after "interrupted: ".
 
     Yields:
-      An event that is set when a `KeyboardInterrupt` is raised in the block.
+      A `threading.Event` that is set when a `KeyboardInterrupt` is raised in the block.
 
     Raises:
       KeyboardInterrupt: in the block, at the first Ctrl-C, unless SIGINT has another handler than
@@ -69,7 +68,7 @@ def answering_ctrl_c(
                 if byte[0] != signal.SIGINT:
                     continue
                 if pressed == 1 and (line := first()):
-                    print_last(line)
+                    messages.print_last(line)
                 elif pressed > 1:
                     os._exit(interrupted(second()))
 
@@ -86,15 +85,3 @@ def answering_ctrl_c(
     finally:
         signal.set_wakeup_fd(before)
         tells.close()
-
-
-def print_last(line: str) -> None:
-    """Prints a line on stderr, after what was printed on stdout before; returns nothing.
-
-    Args:
-      line: the text, without a line end.
-    """
-    with contextlib.suppress(OSError, RuntimeError):  # nobody reads it, or another thread writes it
-        sys.stdout.flush()
-    sys.stderr.write(f"{line}\n")  # one call, since several threads may print
-    sys.stderr.flush()

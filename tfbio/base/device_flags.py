@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from absl import flags
 
-from tfbio.base.cli import UsageError
+from tfbio.base.errors import UsageError
 
 # The flags are those of the command that asks for them, and shown by its --help.
 flags.disclaim_key_flags()
 
 # See `distribution.make_strategy`.
-STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker")
+_STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker")
 
 
 def define() -> None:
-    """Defines the absl flags whose values `distribution.make_strategy` takes; returns nothing.
+    """Defines the absl flags that say on which devices to compute (TPU, GPUs, CPU).
 
-    They are the texts --tpu, --tpu_zone and --gcp_project (default ""), --strategy (one of
-    `STRATEGIES`, default "auto") and the whole number --cpu_devices (at least 1, default 1).
+    Returns nothing. The flags are the texts --tpu, --tpu_zone and --gcp_project (default ""),
+    --strategy ("auto", "one_device", "mirrored" or "multi_worker", default "auto") and the whole
+    number --cpu_devices (at least 1, default 1). `distribution.make_strategy` takes their values.
 
     Raises:
       absl.flags.DuplicateFlagError: there is a flag of one of these names.
@@ -32,7 +33,7 @@ def define() -> None:
     flags.DEFINE_enum(
         "strategy",
         "auto",
-        STRATEGIES,
+        _STRATEGIES,
         "One device, all GPUs (mirrored), several machines (multi_worker, which TF_CONFIG names; "
         "pretraining only), or auto: mirrored where there are several GPUs or CPU devices.",
     )
@@ -48,7 +49,7 @@ def define() -> None:
 def check(
     tpu: str, strategy: str, cpu_devices: int, tpu_zone: str = "", gcp_project: str = ""
 ) -> None:
-    """Checks that the values of the flags go together, and returns nothing.
+    """Checks that the values of the device flags go together, and returns nothing.
 
     Does not import TensorFlow, which would take seconds.
 
@@ -60,12 +61,12 @@ def check(
       gcp_project: --gcp_project; "" if it is not given.
 
     Raises:
-      UsageError: `strategy` is none of `STRATEGIES`; there is a zone or project without a TPU;
-        there is a TPU, and `strategy` is not "auto" or `cpu_devices` not 1; `cpu_devices` is below
-        1, or above 1 with "one_device" or "multi_worker".
+      UsageError: `strategy` is not "auto", "one_device", "mirrored" or "multi_worker"; there is a
+        zone or project without a TPU; there is a TPU, and `strategy` is not "auto" or `cpu_devices`
+        not 1; `cpu_devices` is below 1, or above 1 with "one_device" or "multi_worker".
     """
-    if strategy not in STRATEGIES:
-        raise UsageError(f"--strategy={strategy}: expected one of {', '.join(STRATEGIES)}.")
+    if strategy not in _STRATEGIES:
+        raise UsageError(f"--strategy={strategy}: expected one of {', '.join(_STRATEGIES)}.")
     if (tpu_zone or gcp_project) and not tpu:
         flag = "tpu_zone" if tpu_zone else "gcp_project"
         raise UsageError(f"--{flag} goes with --tpu, the name of a TPU there.")

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tfbio.base.example_codec import serialize_example
+from tfbio.base.tf_example import serialize_example
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,7 +25,8 @@ class ExampleFormat:
         65,536 tokens; [PAD] after the last token.
       segment_lengths: bytes of uint16 [2 * documents], the lengths of the first and the second
         segment of each document, with their special tokens; zeros after the last.
-      label: int64, if the objective has one.
+      label: int64, if the objective has one; 1 if the second segment is another document's
+        ("next_sentence") or the segments are swapped ("sentence_order"), else 0.
 
     Attributes:
       sequence_length: int, the tokens in an example.
@@ -41,7 +42,7 @@ class ExampleFormat:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> ExampleFormat:
-        """Returns the format of a folder of examples.
+        """Returns the format of a folder's example records, which its manifest's settings give.
 
         Args:
           settings: those in the folder's manifest; `sequence_length`, `vocab_size`,
@@ -59,12 +60,12 @@ class ExampleFormat:
 
     @property
     def id_type(self) -> str:
-        """The NumPy type of the ids: "<u2" with up to 65,536 ids in the vocabulary, else "<i4"."""
+        """The NumPy type of an example record's token ids: "<u2" up to 65,536 ids, else "<i4"."""
         return "<u2" if self.vocab_size <= 1 << 16 else "<i4"
 
     @property
     def row_type(self) -> np.dtype:
-        """The structured NumPy type of an example, with its fields in the order of their names.
+        """The structured NumPy type of an example record, with fields in the order of their names.
 
         They are `input_ids`, `id_type` [sequence_length]; `label`, uint8 (only if `labelled`); and
         `segment_lengths`, uint16 [2 * documents].
@@ -77,13 +78,13 @@ class ExampleFormat:
         return np.dtype([*fields, ("segment_lengths", "<u2", (2 * self.documents,))])
 
     def serialize(self, rows: np.ndarray) -> Iterator[bytes]:
-        """Yields the record of each row, a serialized `tf.train.Example`.
+        """Yields the record of each pretraining example, a serialized `tf.train.Example`.
 
         The sizes of the features never change, so all records are one template with other numbers
         in the same places.
 
         Args:
-          rows: `row_type` [rows].
+          rows: array of `row_type` [rows], one row for each example.
 
         Yields:
           The bytes of a record, all of one size.

@@ -14,8 +14,9 @@ import typing
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tfbio.base import storage
-from tfbio.base.shards import DataError, Shard
+from tfbio.base import file_paths, messages, storage
+from tfbio.base.errors import DataError
+from tfbio.base.shards import Shard
 
 MANIFEST = "manifest.json"
 
@@ -33,11 +34,12 @@ class Manifest:
     """The content of a `manifest.json`, on the data that a finished command wrote.
 
     Attributes:
-      kind: str, the kind of data, a key of `COMMANDS`.
-      settings: dict of the settings of the command, by their names.
-      counts: dict of the numbers that it counted, such as that of documents, by their names.
-      shards: list of the files, each a `Shard` (file, records, bytes, sha256, split).
-      problems: list with a sentence for each input that was left out because it was damaged.
+      kind: the kind of data: "documents", "vocabulary", "examples" or "sentence_roles".
+      settings: the settings of the command, by their names, with values as JSON has them.
+      counts: the numbers that it counted, such as that of documents, by their names (int or float;
+        for the texts left out a dict of them).
+      shards: the files, each a `Shard` (file, records, bytes, sha256, split), in order.
+      problems: a sentence for each input that was left out because it was damaged.
     """
 
     kind: str
@@ -47,7 +49,7 @@ class Manifest:
     problems: list[str] = dataclasses.field(default_factory=list)
 
     def shards_of(self, split: str) -> list[Shard]:
-        """Returns the shards of one split, such as "train", in order; [] if there are none."""
+        """Returns the manifest's shards of a split, such as "train", in order; [] if none."""
         return [shard for shard in self.shards if shard.split == split]
 
 
@@ -65,7 +67,7 @@ def read_manifest(folder: str | os.PathLike, kind: str) -> Manifest:
       DataError: there is no such folder or no manifest, it cannot be read, the data are of another
         kind, or a file is missing or of another size. The SHA-256 is not checked.
     """
-    folder = storage.at(folder)
+    folder = file_paths.at(folder)
     remedy = f"make it with `{COMMANDS[kind]}`"
     if not folder.is_dir():
         raise DataError(f"there is no folder {folder} with {kind}: {remedy}.")
@@ -83,8 +85,9 @@ def load_manifest(path: str | os.PathLike, kind: str) -> Manifest:
     """Reads a manifest, without looking at the files that it lists.
 
     Args:
-      path: the file.
-      kind: the expected kind of data, a key of `COMMANDS`.
+      path: the path of the manifest.
+      kind: the expected kind of data, a key of `COMMANDS`: "documents", "vocabulary", "examples" or
+        "sentence_roles".
 
     Returns:
       The `Manifest`.
@@ -93,7 +96,7 @@ def load_manifest(path: str | os.PathLike, kind: str) -> Manifest:
       DataError: the file is missing or no manifest, or is of another kind.
     """
     try:
-        content = json.loads(storage.at(path).read_text(encoding="utf-8"))
+        content = json.loads(file_paths.at(path).read_text(encoding="utf-8"))
         shards = [Shard(**shard) for shard in content.pop("shards")]
         manifest = Manifest(**content, shards=shards)
         for value in (manifest, *shards):
@@ -107,7 +110,7 @@ def load_manifest(path: str | os.PathLike, kind: str) -> Manifest:
         RecursionError,
     ) as error:
         raise DataError(
-            f"{path} is not a manifest that this version can read: {storage.reason(error)}."
+            f"{path} is not a manifest that this version can read: {messages.reason(error)}."
         ) from error
     if manifest.kind != kind:
         raise DataError(
@@ -129,11 +132,12 @@ def write_manifest(path: str | os.PathLike, manifest: Manifest) -> None:
     """Writes a manifest as JSON, whole or not at all; returns nothing.
 
     Args:
-      path: the file.
+      path: the path of the manifest; its folder must exist.
       manifest: the content.
 
     Raises:
       OSError: the file cannot be written.
+      TypeError: JSON has no such value as one of `settings` or `counts`.
     """
     storage.write_text(
         path, json.dumps(dataclasses.asdict(manifest), indent=1, sort_keys=True) + "\n"
@@ -141,7 +145,7 @@ def write_manifest(path: str | os.PathLike, manifest: Manifest) -> None:
 
 
 def verify(folder: str | os.PathLike, manifest: Manifest, full: bool = False) -> None:
-    """Checks that the shards of a folder are there and whole, and returns nothing.
+    """Checks that the shards that a manifest lists are in its folder and whole; returns nothing.
 
     Args:
       folder: the folder.
@@ -155,7 +159,7 @@ def verify(folder: str | os.PathLike, manifest: Manifest, full: bool = False) ->
     remedy = f"make it again with `{COMMANDS[manifest.kind]} --overwrite`"
 
     def check(shard: Shard) -> None:
-        path = storage.at(folder, shard.file)
+        path = file_paths.at(folder, shard.file)
         if not path.is_file():
             raise DataError(f"{path} is missing, although the manifest names it: {remedy}.")
         size = path.stat().st_size

@@ -7,13 +7,14 @@ import os
 
 
 def chosen(folder: str) -> str:
-    """Returns the run that a sweep chose as the best, or `folder` itself if it holds no sweep.
+    """Returns the run folder that has a folder's results: of a sweep's, the run that it chose.
 
     Args:
-      folder: the folder of a run or of a sweep; the latter has a `sweep.json`.
+      folder: the path of a run's folder or of a sweep's; the latter has a `sweep.json`.
 
     Returns:
-      The path of the run, `folder` with the name under "chosen" in `sweep.json`.
+      The path of the best run, `folder` with the name under "chosen" in `sweep.json`; or `folder`
+      itself, if it holds no sweep.
 
     Raises:
       ValueError: `sweep.json` is not JSON.

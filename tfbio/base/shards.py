@@ -18,16 +18,13 @@ from collections.abc import Iterable, Iterator
 
 import google_crc32c
 
-from tfbio.base import cli, storage
-
-
-class DataError(cli.UserError):
-    """Data that are missing, unfinished, damaged or of another kind than expected; exit code 1."""
+from tfbio.base import file_paths, messages, storage
+from tfbio.base.errors import DataError
 
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """The entry of a manifest on a TFRecord file.
+    """A manifest's entry on a shard, which is a TFRecord file.
 
     Attributes:
       file: str, its name in the folder.
@@ -45,16 +42,16 @@ class Shard:
 
 
 def shard_name(prefix: str, index: int, count: int) -> str:
-    """Returns the name of a shard: `train-00003-of-00016.tfrecord` for ("train", 3, 16)."""
+    """Returns the file name of a shard: `train-00003-of-00016.tfrecord` for ("train", 3, 16)."""
     return f"{prefix}-{index:05d}-of-{count:05d}.tfrecord"
 
 
 def write_shard(path: str | os.PathLike, records: Iterable[bytes], split: str = "") -> Shard:
-    """Writes records to a TFRecord file, which gets its name only when it is complete.
+    """Writes records to a shard, a TFRecord file that gets its name only when it is complete.
 
     Args:
-      path: the file.
-      records: the records.
+      path: the file; its folder must exist.
+      records: the bytes of each record.
       split: the split that the records are of, or "".
 
     Returns:
@@ -75,7 +72,7 @@ def write_shard(path: str | os.PathLike, records: Iterable[bytes], split: str = 
             digest.update(framed)
             size += len(framed)
             count += len(batch)
-    return Shard(storage.at(path).name, count, size, digest.hexdigest(), split)
+    return Shard(file_paths.at(path).name, count, size, digest.hexdigest(), split)
 
 
 def read_shard(folder: str | os.PathLike, shard: Shard) -> Iterator[bytes]:
@@ -92,7 +89,7 @@ def read_shard(folder: str | os.PathLike, shard: Shard) -> Iterator[bytes]:
       DataError: the file is missing or cannot be read, a record is damaged or cut short, or the
         file has another number of records than `shard` says. Raised when the iteration comes to it.
     """
-    path = storage.at(folder, shard.file)
+    path = file_paths.at(folder, shard.file)
     count = 0
     try:
         left = storage.size(path)
@@ -108,7 +105,7 @@ def read_shard(folder: str | os.PathLike, shard: Shard) -> Iterator[bytes]:
                 count += 1
                 yield record
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {storage.reason(error)}.") from error
+        raise DataError(f"{path} cannot be read: {messages.reason(error)}.") from error
     if count != shard.records:
         raise DataError(f"{path} holds {count} records instead of {shard.records}.")
 

@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 @contextlib.contextmanager
 def handling(handlers: Mapping[int, Callable[..., object]]) -> Iterator[None]:
-    """Calls other handlers of signals within its block, and restores the earlier ones after it.
+    """Sets other handlers of signals within its block, and restores the earlier ones after it.
+
+    It is a context manager.
 
     Args:
       handlers: the handler of each signal, by the signal's number; it gets the number and the

@@ -26,47 +26,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
-from tfbio.base import cli
-
-
-def is_remote(path: str | os.PathLike) -> bool:
-    """Returns True if a path is an address in an object store, that is, has "://" in it."""
-    return "://" in str(path)
-
-
-def at(path: str | os.PathLike, *parts: str) -> pathlib.Path:
-    """Returns a path as a `pathlib.Path`, or an address as a `upath.UPath` with the same methods.
-
-    Args:
-      path: the path; it need not exist.
-      *parts: names of folders and a file below it, which are joined to it.
-
-    Raises:
-      UserError: no installed package supports such an address.
-    """
-    if not is_remote(path):
-        return pathlib.Path(path, *parts)
-    from upath import UPath
-
-    try:
-        # Other processes write there, so an earlier listing of a folder may be out of date.
-        address = UPath(str(path), use_listings_cache=False).joinpath(*parts)
-        _ = address.fs
-    except (ImportError, ValueError) as error:
-        raise cli.UserError(f"{path} cannot be used: {error}.") from error
-    return address
-
-
-def absolute(path: str | os.PathLike) -> str:
-    """Returns a local path as an absolute one, as text; an address stays as it is."""
-    return str(path) if is_remote(path) else os.path.abspath(path)
+from tfbio.base import errors, file_paths
 
 
 @contextmanager
 def written_whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
-    """Opens a file for writing, which gets its name when the block ends without an error.
+    """Opens a file in storage for writing; it gets its name when the block ends without an error.
 
-    After an error in the block nothing is left of it, and an earlier file stays.
+    It is a context manager for local and object storage. After an error in the block nothing is
+    left of the file, and an earlier file stays.
 
     Args:
       path: the file; its folder must exist.
@@ -78,8 +46,8 @@ def written_whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
       OSError: the file cannot be written; that of a full disk names `path`.
       UserError: no installed package supports such an address.
     """
-    target = at(path)
-    if is_remote(path):
+    target = file_paths.at(path)
+    if file_paths.is_remote(path):
         # An object store shows an object only when all of it was sent.
         with tempfile.NamedTemporaryFile() as stream:
             yield stream
@@ -103,15 +71,15 @@ _HALF_WRITTEN = re.compile(r".+\.[0-9a-f]{32}\.tmp")
 
 
 def remove_half_written(path: str | os.PathLike) -> None:
-    """Removes the unfinished files (`*.tmp`) of a `written_whole` that was killed; returns nothing.
+    """Removes from storage the unfinished files (`*.tmp`) of a `written_whole` that was killed.
 
-    No other process may be writing there, see `only_writer`. Files that cannot be removed stay,
-    and in an object store there are none.
+    Returns nothing. No other process may be writing there, see `only_writer`. Files that cannot be
+    removed stay, and in an object store there are none.
 
     Args:
       path: a file whose unfinished versions to remove, or a folder of such files.
     """
-    if is_remote(path):
+    if file_paths.is_remote(path):
         return
     target = pathlib.Path(path)
     leftovers = [*target.parent.glob(f"{glob.escape(target.name)}.*.tmp"), *target.glob("*.tmp")]
@@ -123,7 +91,7 @@ def remove_half_written(path: str | os.PathLike) -> None:
 
 @contextmanager
 def naming(path: str | os.PathLike) -> Iterator[None]:
-    """Adds the name of the file to the error of a full disk, which names none.
+    """Adds the file's name to an error of full storage in its block, which the system leaves out.
 
     Args:
       path: the file that is written in the block.
@@ -149,7 +117,7 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 @contextmanager
 def only_writer(path: str | os.PathLike) -> Iterator[None]:
-    """Keeps other processes from writing a file or a folder until the block ends.
+    """Locks a file or folder in storage, so that no other process writes it until the block ends.
 
     Until then the file `out/.documents.lock` beside `out/documents` names the writer (or `.lock` in
     the folder itself, if nothing can be written beside it). The lock is not the file but the
@@ -168,7 +136,7 @@ def only_writer(path: str | os.PathLike) -> Iterator[None]:
       UserError: another process writes there; the message names it.
       OSError: the lock's file or folder cannot be made.
     """
-    if is_remote(path):
+    if file_paths.is_remote(path):
         yield
         return
     target = pathlib.Path(os.path.realpath(path))
@@ -182,7 +150,7 @@ def only_writer(path: str | os.PathLike) -> Iterator[None]:
     lock.parent.mkdir(parents=True, exist_ok=True)
     descriptor = _take(lock)
     if descriptor is None:
-        raise cli.UserError(f"{path} is being written by {_holder(lock)}.")
+        raise errors.UserError(f"{path} is being written by {_holder(lock)}.")
     try:
         remove_half_written(target)
         yield
@@ -249,105 +217,88 @@ def _holder(lock: pathlib.Path) -> str:
 
 
 def find(pattern: str) -> list[str]:
-    """Returns the paths that match a pattern with `*` and `**`, as text in no fixed order.
+    """Finds the paths in local or object storage that match a pattern with `*` and `**`.
 
     Args:
       pattern: a local pattern, which also matches folders, or an address, which matches files only.
 
     Returns:
-      The paths or addresses; [] if none matches.
+      The paths or addresses (str), in no fixed order; [] if none matches.
 
     Raises:
       UserError: no installed package supports such an address.
     """
-    if not is_remote(pattern):
+    if not file_paths.is_remote(pattern):
         return glob.glob(pattern, recursive=True)
-    files = at(pattern).fs
+    files = file_paths.at(pattern).fs
     return [files.unstrip_protocol(name) for name in files.glob(pattern) if files.isfile(name)]
 
 
 def size(path: str | os.PathLike) -> int:
-    """Returns the size of a file, in bytes.
+    """Returns the size in bytes of a file in local or object storage.
 
     Raises:
       OSError: there is no such file (a FileNotFoundError), or it cannot be read.
+      UserError: no installed package supports such an address.
     """
-    return at(path).stat().st_size
+    return file_paths.at(path).stat().st_size
 
 
 def open_for_parts(path: str | os.PathLike) -> BinaryIO:
-    """Opens a file for reading only some parts of it; from an object store only these are fetched.
+    """Opens a file in storage for reading only parts of it, which alone an object store then sends.
 
     Returns:
       A binary stream, which the caller closes.
 
     Raises:
       OSError: there is no such file (a FileNotFoundError), or it cannot be read.
+      UserError: no installed package supports such an address.
     """
-    target = at(path)
+    target = file_paths.at(path)
     # Without a cache only these parts are fetched.
-    return target.open("rb", cache_type="none") if is_remote(path) else open(target, "rb")
+    return (
+        target.open("rb", cache_type="none") if file_paths.is_remote(path) else open(target, "rb")
+    )
 
 
 def remove_folder(path: str | os.PathLike) -> None:
-    """Removes a folder with all its files, if it exists; returns nothing.
+    """Removes a folder in local or object storage, if it exists, with all files; returns nothing.
 
     Local files that cannot be removed stay, without an error.
+
+    Raises:
+      UserError: no installed package supports such an address.
     """
-    if is_remote(path):
-        target = at(path)
+    if file_paths.is_remote(path):
+        target = file_paths.at(path)
         if target.exists():
             target.fs.rm(target.path, recursive=True)
     else:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def reason(error: Exception) -> str:
-    """Returns the reason for an error with a file, as a few words without Python's terms.
-
-    Examples are "No such file or directory", "it is not text in UTF-8" and "it lacks x" (of a
-    KeyError). An error without such words gives its text, or else the name of its class.
-    """
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    if isinstance(error, UnicodeDecodeError):
-        return "it is not text in UTF-8"
-    if isinstance(error, RecursionError):
-        return "it is nested too deeply"
-    if isinstance(error, KeyError):
-        return f"it lacks {error.args[0]}"
-    if isinstance(error, (TypeError, AttributeError)):
-        return "its parts are not those expected"
-    return str(error) or type(error).__name__
-
-
-def read_json(path: pathlib.Path) -> dict:
-    """Reads a JSON object as a dict; returns {} if the file is missing or holds something else."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
 def write_text(path: str | os.PathLike, text: str) -> None:
-    """Writes a text file in UTF-8, line ends unchanged, whole or not at all; returns nothing.
+    """Writes a text file in UTF-8 to local or object storage, whole or not at all; returns nothing.
+
+    Line ends stay as they are.
 
     Raises:
       OSError: the file cannot be written; its folder must exist.
+      UserError: no installed package supports such an address.
     """
     with written_whole(path) as stream:
         stream.write(text.encode())
 
 
 def sha256_of(path: str | os.PathLike) -> str:
-    """Returns the SHA-256 of a file, 64 hexadecimal digits.
+    """Returns the SHA-256 of a file in local or object storage, a str of 64 hexadecimal digits.
 
     Raises:
       OSError: there is no such file (a FileNotFoundError), or it cannot be read.
+      UserError: no installed package supports such an address.
     """
     digest = hashlib.sha256()
-    with at(path).open("rb") as stream:
+    with file_paths.at(path).open("rb") as stream:
         while block := stream.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()

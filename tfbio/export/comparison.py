@@ -15,7 +15,7 @@ from tfbio.objectives.masked_language_model import MaskedLanguageModel
 def pretraining_difference(
     one: Electra | MaskedLanguageModel, other: Electra | MaskedLanguageModel
 ) -> float:
-    """Computes the largest absolute difference between the logits of two pretraining models.
+    """Compares two pretraining models by the largest absolute difference of their logits.
 
     Both see the same four random texts, some with padding.
 
@@ -24,7 +24,10 @@ def pretraining_difference(
       other: a model of the same shape with the same heads.
 
     Returns:
-      The difference, 0.0 or more.
+      The difference, 0.0 or more; NaN if a logit is.
+
+    Raises:
+      ValueError: the models have different numbers of heads.
     """
     inputs = _random_inputs(other.config.encoder)
     pairs = zip(pretraining_logits(one, inputs), pretraining_logits(other, inputs), strict=True)
@@ -32,7 +35,7 @@ def pretraining_difference(
 
 
 def fine_tuned_difference(one: TaskModel, other: TaskModel) -> float:
-    """Computes the largest absolute difference between the logits of two fine-tuned models.
+    """Compares two fine-tuned models by the largest absolute difference of their logits.
 
     Both see the same four random texts, three of them with padding.
 
@@ -59,16 +62,16 @@ def _random_inputs(encoder: EncoderConfig) -> tuple[tf.Tensor, ...]:
 def pretraining_logits(
     model: Electra | MaskedLanguageModel, inputs: tuple[tf.Tensor, ...]
 ) -> list[tf.Tensor]:
-    """Computes the logits of all heads of a pretraining model.
+    """Computes the logits of all heads of a pretraining model, for comparison with another model's.
 
     Args:
       model: the model.
       inputs: ids, mask and segments, int32 [texts, tokens] each.
 
     Returns:
-      For an ELECTRA the discriminator's, float32 [texts, tokens], and, if there is a generator,
-      those of its words, float32 [texts, tokens, vocab_size]; else those of the words and, if there
-      is such a head, of the sentence pairs, float32 [texts, 2].
+      A list of one or two float32 tensors. For an ELECTRA: the discriminator's logits [texts,
+      tokens] and, if there is a generator, its logits of words [texts, tokens, vocab_size]. Else:
+      the logits of words and, if there is a head of sentence pairs, its logits [texts, 2].
     """
     ids = inputs[0]
     everywhere = tf.tile(tf.range(ids.shape[1])[tf.newaxis], [ids.shape[0], 1])

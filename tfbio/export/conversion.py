@@ -12,8 +12,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from tfbio.base import schema
-from tfbio.base.cli import UserError
+from tfbio.base import json_files
+from tfbio.base.errors import UserError
 from tfbio.export import comparison, model_card
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives import pretraining_files
@@ -31,30 +31,33 @@ from tfbio.weights import (
     fine_tuned_writer,
     hugging_face_settings,
     hugging_face_weights,
+    tensorflow1_checkpoint,
     tensorflow1_settings,
     tensorflow1_weights,
     weight_names,
 )
-from tfbio.weights.checkpoint_files import Source, run_of, source_of
-from tfbio.weights.tensorflow1_settings import TensorFlow1Error
+from tfbio.weights.checkpoint_source import Source, run_of, source_of
+from tfbio.weights.tensorflow1_checkpoint import TensorFlow1Error
 
 # The largest difference of an output after the result is read back. The weights are the same, bit
 # for bit, unless one layer is written as two that round a little (`weight_names.of_text_head`).
-TOLERANCE = 1e-6
-TWO_LAYERS_TOLERANCE = 1e-5
+_TOLERANCE = 1e-6
+_TWO_LAYERS_TOLERANCE = 1e-5
 
 
 class ConversionError(UserError):
-    """An error for a model that a format cannot hold, or that gives other outputs in it."""
+    """An error of conversion: the format cannot hold the model, or the result has other outputs."""
 
 
 def to_hugging_face(source: str, target: str) -> None:
-    """Writes a model as `transformers` loads it, into the new folder `target`; returns nothing.
+    """Converts a pretrained or fine-tuned model to a folder that `transformers` loads.
+
+    Returns nothing.
 
     Args:
-      source: a run of pretraining or fine-tuning, a trial, a model of `transformers`, or a
-        TensorFlow 1 checkpoint; see `--from` of `tfbio.convert`.
-      target: a new folder.
+      source: the path of a run of pretraining or fine-tuning, a trial, a model of `transformers`,
+        or a TensorFlow 1 checkpoint; see `--from` of `tfbio.convert`.
+      target: the path of a new folder.
 
     Raises:
       CheckpointError: there is no run in `source`.
@@ -62,6 +65,8 @@ def to_hugging_face(source: str, target: str) -> None:
       FineTunedError: no class of `transformers` can hold the fine-tuned model.
       HuggingFaceError: no class of `transformers` can hold the model, or `source` cannot be used.
       VocabularyError: there is no vocabulary beside the model.
+      UserError: the settings or weights of `source` cannot be read for another reason.
+      OSError: the folder cannot be written.
     """
     if fine_tuned.is_one(source):
         _convert_fine_tuned(source, target, fine_tuned_writer.write_hugging_face, with_card=True)
@@ -113,7 +118,7 @@ def _write_masked_language_model(
       ConversionError: its family has no classifier of sentence pairs, and the model has one.
       HuggingFaceError: no class of `transformers` can hold the model.
     """
-    config, family = model.config, checkpoint_settings.family_of(settings)
+    config, family = model.config, hugging_face_settings.family_of(settings)
     hugging_face_settings.check_family(family, config.encoder, with_word_head=True)
     head = "ForPreTraining" if config.sentence_pair_head else "ForMaskedLM"
     if config.sentence_pair_head and not hugging_face_settings.FAMILIES[family].sentence_pair:
@@ -129,15 +134,15 @@ def _write_masked_language_model(
 
 
 def to_tfbio(source: str, target: str) -> None:
-    """Writes a model as a run of tfbio leaves it, with an optimizer that has taken no step.
+    """Converts a model to a run of tfbio, with an optimizer that has taken no step.
 
     A fine-tuned model becomes a run of `run_finetuning.py`, any other one of `run_pretraining.py`.
     Returns nothing.
 
     Args:
-      source: a model of `transformers` with a head of pretraining or fine-tuning, a pretraining
-        run, or a checkpoint of TensorFlow 1.
-      target: a new folder.
+      source: the path of a model of `transformers` with a head of pretraining or fine-tuning, a
+        pretraining run, or a checkpoint of TensorFlow 1.
+      target: the path of a new folder.
 
     Raises:
       CheckpointError: there is no run in `source`.
@@ -145,6 +150,8 @@ def to_tfbio(source: str, target: str) -> None:
       FineTunedError: the fine-tuned model has no known task type.
       HuggingFaceError: `source` cannot be used.
       VocabularyError: there is no vocabulary beside the model.
+      UserError: the settings or weights of `source` cannot be read for another reason.
+      OSError: the folder cannot be written.
     """
     if fine_tuned.is_one(source):
         if not hugging_face_settings.is_one(source):
@@ -156,7 +163,7 @@ def to_tfbio(source: str, target: str) -> None:
     vocab_file = vocabularies.find_vocabulary(run_of(source))
     name = os.path.basename(source.rstrip("/"))
     comment = f"The weights of {name}, which were not trained with the settings here."
-    written = schema.extended(
+    written = json_files.extended(
         PretrainingSettings,
         dataclasses.replace(config, comment=comment),
         lower_case=settings["lower_case"],
@@ -176,22 +183,25 @@ def to_tfbio(source: str, target: str) -> None:
 def to_tfbio_with_optimizer(
     source: str, target: str, settings: PretrainingConfig | None = None
 ) -> int:
-    """Writes a checkpoint of TensorFlow 1 as a pretraining run, which continues as that code would.
+    """Converts a TensorFlow 1 checkpoint to a pretraining run that continues as that code would.
 
     Args:
-      source: the prefix or folder of a checkpoint for which `tensorflow1_settings.has_state` is
+      source: the prefix or folder of a checkpoint for which `tensorflow1_checkpoint.has_state` is
         true.
-      target: a new folder, the `--model_dir` of the run.
+      target: the path of a new folder, the `--model_dir` of the run.
       settings: the settings of the run; None: the checkpoint's shape, and defaults.
 
     Returns:
       The step that the run is at.
 
     Raises:
+      ConfigError: a setting in the checkpoint is out of range.
       TensorFlow1Error: the checkpoint is of another model, or has no head of pretraining.
+      TokenizerError: the vocabulary is damaged, or its settings contradict it.
       VocabularyError: there is no vocabulary beside the checkpoint.
+      OSError: the folder cannot be written.
     """
-    prefix = tensorflow1_settings.find(source)
+    prefix = tensorflow1_checkpoint.find(source)
     folder = os.path.dirname(prefix)
     vocab_file = vocabularies.find_vocabulary(folder)
     if settings is None:
@@ -202,7 +212,7 @@ def to_tfbio_with_optimizer(
     tensorflow1_settings.require_encoder(source, settings.encoder)
     model, optimizer = _new_model(settings), _new_optimizer()
     tensorflow1_weights.load(prefix, model, optimizer)
-    written = schema.extended(
+    written = json_files.extended(
         PretrainingSettings,
         settings,
         lower_case=hugging_face_tokenizer.read_lower_case(folder),
@@ -225,7 +235,7 @@ def _write_run(
 ) -> None:
     """Writes the folder of a pretraining run, with one checkpoint."""
     os.makedirs(folder)
-    schema.write(os.path.join(folder, pretraining_files.CONFIG), settings)
+    json_files.write(os.path.join(folder, pretraining_files.CONFIG), settings)
     vocabularies.copy_vocabulary(vocab_file, folder)
     Checkpointer(model, optimizer, folder, keep=keep).save()
 
@@ -250,7 +260,7 @@ def _convert_fine_tuned(
     written = fine_tuned.read(unfinished)
     difference = comparison.fine_tuned_difference(written.model, tuned.model)
     as_two = tuned.model.pooler is None and written.model.pooler is not None
-    if not difference <= (TWO_LAYERS_TOLERANCE if as_two else TOLERANCE):
+    if not difference <= (_TWO_LAYERS_TOLERANCE if as_two else _TOLERANCE):
         shutil.rmtree(unfinished)
         raise ConversionError(f"{source} gives other outputs, by {difference}: nothing is kept.")
     if with_card and model_card.can_be_of(tuned.folder):
@@ -259,19 +269,20 @@ def _convert_fine_tuned(
 
 
 def to_original_electra(source: str, target: str) -> str:
-    """Writes a checkpoint on which google-research/electra's code continues pretraining.
+    """Converts a pretraining run to a checkpoint that google-research/electra's code trains on.
 
     Args:
       source: the `--model_dir` of a pretraining run.
-      target: a new folder.
+      target: the path of a new folder.
 
     Returns:
       The prefix of the checkpoint, `target`/model.ckpt-STEP.
 
     Raises:
       CheckpointError: there is no run in `source`.
-      ConversionError: the run is not of ELECTRA, or that code does not have such encoders.
+      ConversionError: the run is not of ELECTRA, or that code does not have its encoders.
       VocabularyError: there is no vocabulary in the run.
+      OSError: the folder cannot be written.
     """
     settings = _settings(source)
     if settings.get("objective") != "electra":
@@ -350,11 +361,12 @@ def _new_model(config: PretrainingConfig) -> Electra | MaskedLanguageModel:
 def read_model(
     source: str, optimizer: optimization.Adam | None = None
 ) -> tuple[PretrainingConfig, Electra | MaskedLanguageModel]:
-    """Reads the configuration and the model of a run, or of a pretrained model from elsewhere.
+    """Reads the pretraining model and configuration for a conversion, in any of the formats.
 
     Args:
-      source: a pretraining run, a model of `transformers`, or a TensorFlow 1 checkpoint.
-      optimizer: is restored with its averages and its step if one is given.
+      source: the path of a pretraining run, a model of `transformers`, or a TensorFlow 1
+        checkpoint.
+      optimizer: is restored with its averages and its step if one is given; None for none.
 
     Returns:
       The configuration, and an `Electra` or a `MaskedLanguageModel` with the weights.
@@ -364,6 +376,7 @@ def read_model(
       ConversionError: the model has no head of pretraining.
       HuggingFaceError: the model of `transformers` cannot be used.
       TensorFlow1Error: the TensorFlow 1 checkpoint cannot be used.
+      UserError: the settings, tokenizer or weights cannot be read for another reason.
     """
     config = checkpoint_settings.pretraining_config(_settings(source), run_of(source))
     checkpoint_settings.require_weights(source, config.encoder)
@@ -380,6 +393,6 @@ def _check(folder: str, model: Electra | MaskedLanguageModel) -> None:
     """
     _, written = read_model(folder)
     difference = comparison.pretraining_difference(written, model)
-    if not difference <= TOLERANCE:
+    if not difference <= _TOLERANCE:
         shutil.rmtree(folder)
         raise ConversionError(f"{folder} gives other outputs, by {difference}: nothing is kept.")

@@ -16,12 +16,11 @@ from pathlib import Path
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 import tfbio
-from tfbio.base import storage
+from tfbio.base import file_paths, storage
 from tfbio.task_types import finetuning_files
+from tfbio.task_types.finetuning_config import FinetuningConfig, RunConfig
 from tfbio.task_types.finetuning_files import TrialScores
-from tfbio.task_types.finetuning_settings import FinetuningSettings
-from tfbio.task_types.types import FinetuningConfig
-from tfbio.weights import checkpoint_files, checkpoint_settings, fine_tuned
+from tfbio.weights import checkpoint_settings, checkpoint_source, fine_tuned
 
 # The end of a class's name -> the hub's word for what it is for.
 _PIPELINES = {
@@ -43,11 +42,13 @@ _COUNTS = {
 
 
 def can_be_of(source: str) -> bool:
-    """Returns True if a model was trained here. A card of others would have nothing to tell.
+    """Returns True if a model can have a model card, that is, if it was trained here.
+
+    A card of any other model would have nothing to tell.
 
     Args:
-      source: the `--model_dir`, the trial or the model from elsewhere; a pretraining run must have
-        taken a step.
+      source: the path of a pretraining run (its `--model_dir`), a trial, or a model from elsewhere;
+        a pretraining run must have taken a step.
 
     Raises:
       UserError: the settings of the model cannot be read, or a run has no checkpoint.
@@ -59,17 +60,18 @@ def can_be_of(source: str) -> bool:
 
 
 def write(folder: str | os.PathLike, source: str) -> None:
-    """Writes README.md beside a model that `hugging_face_weights.write` wrote; returns nothing.
+    """Writes the model card of a converted model, README.md, and returns nothing.
 
     The file has a header for the Hugging Face hub and, in Markdown, the settings that are not the
     defaults, the data, the scores of a trial on dev and test, and how to load the model.
 
     Args:
-      folder: of the model.
+      folder: the folder of the model, which `hugging_face_weights.write` wrote.
       source: the `--model_dir` or the trial that it was made from, for which `can_be_of` is true.
 
     Raises:
       UserError: the settings, the scores or the checkpoint of `source` cannot be read.
+      OSError: `config.json` in `folder` cannot be read, or the card cannot be written.
     """
     with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
         (architecture,) = json.load(file)["architectures"]
@@ -148,12 +150,12 @@ def _of_run(source: str, settings: dict) -> Iterator[str]:
 
 def _step(source: str) -> int:
     """Returns the step of a run's newest checkpoint."""
-    return int(checkpoint_files.newest_weights(source).rpartition("-")[2])
+    return int(checkpoint_source.newest_weights(source).rpartition("-")[2])
 
 
-def _of_trial(source: str, settings: FinetuningSettings, scores: TrialScores) -> Iterator[str]:
+def _of_trial(source: str, settings: RunConfig, scores: TrialScores) -> Iterator[str]:
     """Yields the lines on fine-tuning."""
-    config = fine_tuned.finetuning_config(settings)
+    config = fine_tuned.config_for_new_text(settings)
     start = _base(settings.init_checkpoint)
     yield from ["", "## Fine-tuning", ""]
     if settings.from_scratch:
@@ -171,9 +173,9 @@ def _of_trial(source: str, settings: FinetuningSettings, scores: TrialScores) ->
         for metric, value in scores.test.items()
     ]
     yield from _table((f"of seed {scores.seed}", "dev", "test"), rows)
-    folder = checkpoint_files.run_of(source)
+    folder = checkpoint_source.run_of(source)
     # A run that has not ended has trials, and no scores of its own yet.
-    if not storage.at(folder, finetuning_files.SCORES).is_file():
+    if not file_paths.at(folder, finetuning_files.SCORES).is_file():
         return
     run = finetuning_files.read_scores(folder)
     if len(run.trials) > 1:

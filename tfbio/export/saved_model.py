@@ -50,31 +50,31 @@ import numpy as np
 import tensorflow as tf
 
 from tfbio.models.encoder import Encoder
+from tfbio.task_types.serving.input_rows import rows
 from tfbio.task_types.serving.served_task import (
     TEXTS,
     Function,
     SavedModelError,
     ServedTask,
     close,
-    rows,
     serving_function,
 )
 from tfbio.text import tokenization, vocabularies
 from tfbio.text.fast_tokenizer import FastTokenizer, load_fast_tokenizer
 from tfbio.text.in_graph import tokenization as graph_tokenization
-from tfbio.weights import checkpoint_files, checkpoint_settings, checkpoint_weights, fine_tuned
+from tfbio.weights import checkpoint_settings, checkpoint_source, checkpoint_weights, fine_tuned
 
 # The name of the folder in which a server finds the model.
-VERSION = "1"
+_VERSION = "1"
 
 
 def write(source: str, target: str, max_sequence_length: int = 0) -> str:
-    """Writes a SavedModel, loads it, and compares its outputs with the model's.
+    """Writes a model as a SavedModel for TensorFlow Serving, loads it, and compares the outputs.
 
     Args:
-      source: a run, a trial, a model of `transformers` or a TensorFlow 1 checkpoint, as `--from` of
-        `tfbio.convert`.
-      target: a new folder, in which the model gets the name `VERSION`.
+      source: the path of a run, a trial, a model of `transformers` or a TensorFlow 1 checkpoint, as
+        `--from` of `tfbio.convert`.
+      target: a new folder, in which the model gets the folder "1".
       max_sequence_length: the most tokens of a text, with [CLS] and [SEP]; 0: as many as a trial
         was trained with, or as the encoder has positions for.
 
@@ -83,8 +83,10 @@ def write(source: str, target: str, max_sequence_length: int = 0) -> str:
 
     Raises:
       CheckpointError: there is no model in `source`.
-      SavedModelError: the model cannot be written, or gives other outputs when it is loaded.
+      SavedModelError: `max_sequence_length` is below 8 or more than the encoder has positions for,
+        the model cannot be written, or it gives other outputs when it is loaded.
       UserError: the settings, the vocabulary or the weights of `source` cannot be read.
+      OSError: the folder cannot be written.
     """
     with tempfile.TemporaryDirectory() as assets:
         return _write(source, target, max_sequence_length, Path(assets))
@@ -101,7 +103,7 @@ def _write(source: str, target: str, max_sequence_length: int, assets: Path) -> 
         config = checkpoint_settings.read_encoder_config(source)
         usual = config.max_sequence_length
     # A tokenizer.json becomes an ordinary vocabulary file.
-    vocab_file = vocabularies.find_vocabulary(checkpoint_files.run_of(source))
+    vocab_file = vocabularies.find_vocabulary(checkpoint_source.run_of(source))
     vocab_file = vocabularies.copy_vocabulary(vocab_file, assets)
     length = max_sequence_length or usual
     if not 8 <= length <= config.max_sequence_length:
@@ -111,7 +113,7 @@ def _write(source: str, target: str, max_sequence_length: int, assets: Path) -> 
         )
     unfinished = f"{target.rstrip('/')}.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
-    folder = os.path.join(unfinished, VERSION)
+    folder = os.path.join(unfinished, _VERSION)
     tokenizer = graph_tokenization.load(vocab_file, lower_case)
     if tuned:
         served = _served(tuned, tokenizer, vocab_file, length)
@@ -137,7 +139,7 @@ def _write(source: str, target: str, max_sequence_length: int, assets: Path) -> 
             f"--to={target}."
         )
     os.rename(unfinished, target)
-    return os.path.join(target, VERSION)
+    return os.path.join(target, _VERSION)
 
 
 def _served(

@@ -1,5 +1,9 @@
 """The labels of corpora that have many, for their readers and for the table of tasks."""
 
+from collections.abc import Iterable
+
+from tfbio.formats.task_examples import Example
+
 # The labels of HoC in the order of the digits in its files, from the scripts that wrote them.
 HALLMARKS = (
     "activating invasion and metastasis",
@@ -24,3 +28,16 @@ _PHI = (
     "HEALTHPLAN ACCOUNT LICENSE VEHICLE DEVICE BIOID IDNUM"
 )
 I2B2_PHI = tuple(_PHI.split())
+
+
+def labels_of(examples: Iterable[Example]) -> tuple[str, ...]:
+    """Returns the label set of a task's examples as a sorted tuple, each label once.
+
+    They are the types of tags, the classes or the labels; scores and answers are no labels.
+    """
+    return tuple(sorted({name for example in examples for _, name in example.numbered_labels()}))
+
+
+def labels_between_bars(cell: str) -> tuple[str, ...]:
+    """Returns the label set of a multi-label cell, `a|b`, as a tuple; () for an empty one."""
+    return tuple(cell.split("|")) if cell else ()

@@ -23,8 +23,8 @@ _BLOCKS = (
     "preformat sec speaker speech statement supplementary-material surname table table-wrap "
     "table-wrap-foot tbody td term tfoot th thead title tr verse-group verse-line"
 )
-BLOCKS = frozenset(_BLOCKS.split())
-EMPHASIS = frozenset(("b", "i", "u", "bold", "italic", "underline"))
+_BLOCK_TAGS = frozenset(_BLOCKS.split())
+_EMPHASIS = frozenset(("b", "i", "u", "bold", "italic", "underline"))
 MATH = "{http://www.w3.org/1998/Math/MathML}"
 
 # A heading in the middle of an abstract, such as <i>Main results.</i> or <b>Methods</b>:
@@ -48,9 +48,9 @@ _ODD = re.compile(
 
 
 def text(element: etree._Element, leave_out: Collection[str] = ()) -> str:
-    """Returns the text of an element, however deep, in one line, as a reader sees it.
+    """Turns the inline markup of an element of PubMed's or PMC's XML into one line of text.
 
-    - Runs of white space of every kind become one space; blocks (`BLOCKS`) are set apart by one.
+    - Runs of white space of every kind become one space; blocks such as <p> are set apart by one.
       Subscripts and superscripts stay where they are: "H2O", "10-3". So do all other inline
       elements, except emphasised headings run into a sentence (`measured.<i>Methods.</i>We`, in 90
       texts), which are set apart.
@@ -65,7 +65,7 @@ def text(element: etree._Element, leave_out: Collection[str] = ()) -> str:
       leave_out: tags whose content is not text; the text after them is kept.
 
     Returns:
-      The text as one string without space around it; "" if there is none.
+      The text as one string without space around it, as a reader sees it; "" if there is none.
 
     Raises:
       BadFile: the text uses an entity that the file does not declare.
@@ -78,13 +78,16 @@ def text(element: etree._Element, leave_out: Collection[str] = ()) -> str:
 
 
 def clean(raw: str) -> str:
-    """Returns text without markup, cleaned by the rules of `text`.
+    """Cleans a text of PubMed's or PMC's XML that is without inline markup, by the rules of `text`.
 
     White space becomes single spaces, doubly escaped references are resolved, escaped tags are
     removed, Unicode is normalized to NFC, and characters that nobody sees are removed.
 
     Args:
       raw: the text of an element as the parser gives it.
+
+    Returns:
+      The text as one str without space around it; "" if there is none.
     """
     if "&" in raw:
         raw = _REFERENCE.sub(_resolve, raw)
@@ -132,9 +135,9 @@ def _gather(element: etree._Element, leave_out: Collection[str], pieces: list[st
             pass
         elif tag == MATH + "math":
             pieces.append(_math(child))
-        elif tag in EMPHASIS:
+        elif tag in _EMPHASIS:
             _gather_emphasis(child, leave_out, pieces)
-        elif tag in BLOCKS:
+        elif tag in _BLOCK_TAGS:
             pieces.append(" ")
             _gather(child, leave_out, pieces)
             pieces.append(" ")

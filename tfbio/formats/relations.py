@@ -12,22 +12,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tfbio.formats.task_examples import Example, LabelledText, TaskFileError
+from tfbio.formats.task_examples import Example, LabelledText
+from tfbio.formats.task_file_errors import TaskFileError
 
 # Each is a token of its own, whose embedding means nothing at first.
 MARKERS = ("[S1]", "[E1]", "[S2]", "[E2]")
 
-DUMMY = re.compile(r"@[A-Za-z-]+\$")
+_DUMMY = re.compile(r"@[A-Za-z-]+\$")
 _MARKER = re.compile(r"\[S[12]\] ?| ?\[E[12]\]")
 
 
 def mark(text: str, first: tuple[int, int], second: tuple[int, int]) -> str:
-    """Returns the text with markers about two mentions, `[S1] aspirin [E1]` and `[S2] COX-1 [E2]`.
+    """Marks the two entities of a relation in its text: `[S1] aspirin [E1]` and `[S2] COX-1 [E2]`.
 
     Args:
       text: without markers.
       first: the mention that gets [S1] and [E1], as offsets `[start, end)`.
       second: the mention that gets [S2] and [E2], as offsets `[start, end)`; it begins no earlier.
+
+    Returns:
+      The text with the four markers, each with a blank between it and its mention.
     """
     # Where one mention ends and the other begins, the end comes first.
     markers = [(second[1], 0, " [E2]"), (first[1], 1, " [E1]")]
@@ -42,7 +46,7 @@ def mark(text: str, first: tuple[int, int], second: tuple[int, int]) -> str:
 def find(
     example: LabelledText, pooling: str, keep_markers: bool
 ) -> tuple[str, list[tuple[int, int]]]:
-    """Returns the text as the model is to see it, and the span for each of its entities.
+    """Finds the spans of a relation's two entities in its text, and returns both for the model.
 
     Args:
       example: with dummies, or with markers.
@@ -59,13 +63,13 @@ def find(
     text = example.text
     if all(text.count(marker) == 1 for marker in MARKERS):
         if not keep_markers:
-            return without_markers(text)
+            return _without_markers(text)
         s1, e1, s2, e2 = map(text.index, MARKERS)
         length = len(MARKERS[0])
         if pooling == "entity_start":
             return text, [(s1, s1 + length), (s2, s2 + length)]
         return text, [(s1 + length, e1), (s2 + length, e2)]
-    dummies = [dummy.span() for dummy in DUMMY.finditer(text)]
+    dummies = [dummy.span() for dummy in _DUMMY.finditer(text)]
     if keep_markers and pooling != "entity_start" and 1 <= len(dummies) <= 2:
         return text, [dummies[0], dummies[-1]]
     raise TaskFileError(
@@ -76,7 +80,7 @@ def find(
     )
 
 
-def without_markers(text: str) -> tuple[str, list[tuple[int, int]]]:
+def _without_markers(text: str) -> tuple[str, list[tuple[int, int]]]:
     """Returns the text without its markers, and the spans that they were about.
 
     Args:
@@ -99,7 +103,7 @@ def without_markers(text: str) -> tuple[str, list[tuple[int, int]]]:
 
 
 def with_dummies(text: str) -> str:
-    """Returns the text with `@$` for each entity, whether dummies or markers tell where it is.
+    """Returns a relation's text with `@$` for each entity that has a dummy or markers.
 
     Two marked entities that overlap become one `@$`.
 
@@ -107,8 +111,8 @@ def with_dummies(text: str) -> str:
       text: with dummies, with markers, or with neither, which stays as it is.
     """
     if not all(text.count(marker) == 1 for marker in MARKERS):
-        return DUMMY.sub("@$", text)
-    text, spans = without_markers(text)
+        return _DUMMY.sub("@$", text)
+    text, spans = _without_markers(text)
     (start, end), (second_start, second_end) = spans
     if end > second_start:
         return f"{text[:start]}@${text[max(end, second_end) :]}"
@@ -116,6 +120,9 @@ def with_dummies(text: str) -> str:
 
 
 def are_marked(examples: Iterable[Example]) -> bool:
-    """Returns True if some text has all markers, once each: a single [S1] may be a reference."""
+    """Returns True if some example's text marks a relation: has all four markers, each once.
+
+    A single [S1] may be a reference.
+    """
     texts = (getattr(example, "text", "") for example in examples)
     return any(all(text.count(marker) == 1 for marker in MARKERS) for text in texts)

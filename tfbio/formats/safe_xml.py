@@ -20,8 +20,8 @@ from typing import BinaryIO
 
 from lxml import etree
 
-from tfbio.base import storage
-from tfbio.base.shards import DataError
+from tfbio.base import file_paths
+from tfbio.base.errors import DataError
 
 # Nothing outside the file is read, and no entity is expanded. lxml's limits on depth and on the
 # size of one text stay on (huge_tree=False).
@@ -48,14 +48,17 @@ _OF_XML = frozenset(("amp", "lt", "gt", "quot", "apos"))
 
 
 class BadFile(DataError):
-    """An error of a file that is not whole, well-formed and harmless XML of the expected kind."""
+    """The error of a file that is not safe XML: cut short, not well-formed, harmful or unexpected.
+
+    Its message is a sentence about "it", the file, which the caller names.
+    """
 
 
 class Entities:
-    """A stream of XML in which named entities that XML does not define become characters.
+    """A stream of safe XML: named entities that XML does not define become characters.
 
     Publishers write `&nbsp;` without declaring it, and a parser then drops the article, or the
-    entity. HTML's names become the characters that they stand for, all others `UNKNOWN`. Nothing is
+    entity. HTML's names become the characters that they stand for, all others U+FFFD. Nothing is
     expanded: `check_no_entities` refuses a file's own declarations.
 
     Args:
@@ -69,7 +72,7 @@ class Entities:
         self._held = ""
 
     def read(self, size: int) -> bytes:
-        """Reads about `size` bytes, in the encoding of the stream; returns b"" at the end only."""
+        """Reads about `size` bytes of the XML, in its encoding; returns b"" at the end only."""
         while data := self._stream.read(max(size, 4)):
             if self._decoder is None:
                 utf16 = {b"\xff\xfe": "le", b"<\0": "le", b"\xfe\xff": "be", b"\0<": "be"}
@@ -97,11 +100,11 @@ class Entities:
 
 
 class Limited:
-    """A stream for a parser that holds in memory all that it has read since the last `renew`.
+    """A stream of XML for safe parsing in memory, which reads at most `limit` bytes per `renew`.
 
     Args:
       stream: the stream.
-      limit: how many bytes the parser may hold.
+      limit: how many bytes the parser may read from one `renew` to the next.
       refusal: the sentence of the `BadFile` that `read` raises when there are more.
     """
 
@@ -110,11 +113,11 @@ class Limited:
         self.renew()
 
     def renew(self) -> None:
-        """Allows `limit` bytes to be read from here on; returns nothing."""
+        """Allows `limit` bytes of XML to be read from here on; returns nothing."""
         self._left = self._limit
 
     def read(self, size: int) -> bytes:
-        """Reads and returns up to `size` bytes, b"" at the end.
+        """Reads and returns up to `size` bytes of the XML, b"" at the end.
 
         Raises:
           BadFile: more than `limit` bytes were read since the last `renew`.
@@ -127,10 +130,13 @@ class Limited:
 
 
 def first_element(stream: BinaryIO) -> etree._Element:
-    """Returns the root element of a file of XML, with its attributes but nothing in it yet.
+    """Parses safely no more of an XML file than its root element, with attributes but empty.
 
     Args:
       stream: the file's bytes, not compressed; it is left somewhere behind the root's start tag.
+
+    Returns:
+      The root element.
 
     Raises:
       BadFile: it does not begin within the first `MAX_HEADER_BYTES` (1,000,000).
@@ -142,7 +148,7 @@ def first_element(stream: BinaryIO) -> etree._Element:
 
 
 def open_file(path: str | os.PathLike) -> BinaryIO:
-    """Opens the XML in a file, whether it is compressed with gzip or not, whatever its name.
+    """Opens a file of XML safely, whether it is compressed with gzip or not, whatever its name.
 
     Args:
       path: the file.
@@ -154,33 +160,23 @@ def open_file(path: str | os.PathLike) -> BinaryIO:
       BadFile: it is a folder, a pipe or a device, which might never end.
       OSError: there is no such file, or it cannot be read.
     """
-    source = storage.at(path)
+    source = file_paths.at(path)
     if not stat.S_ISREG(source.stat().st_mode):
         raise BadFile("it is not a file, but a folder, a pipe or a device.")
     with source.open("rb") as stream:
         compressed = stream.read(2) == b"\x1f\x8b"
     if not compressed:
         return source.open("rb")
-    return gzip.open(source.open("rb") if storage.is_remote(path) else path)
-
-
-def printable(name: str) -> str:
-    """Returns the name of a file or member so escaped that it can be printed, stored and hashed.
-
-    Line feeds, controls of terminals, and bytes that are no UTF-8 are escaped: "a\\nb".
-    """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+    return gzip.open(source.open("rb") if file_paths.is_remote(path) else path)
 
 
 @contextmanager
 def faults() -> Iterator[None]:
-    """Turns the errors of its block over a damaged file into a `BadFile` with one sentence.
-
-    It is a context manager for code that opens and parses XML.
+    """Turns the errors of damaged XML in its block, as a context manager, into a `BadFile`.
 
     Raises:
       BadFile: the block raised an error of gzip (damaged or cut short), of lxml (not well-formed),
-        of too deep nesting, or an OSError (cannot be read).
+        of too deep nesting, or an OSError (cannot be read); the message is one sentence.
     """
     try:
         yield
@@ -196,13 +192,15 @@ def faults() -> Iterator[None]:
 
 
 def check_no_entities(root: etree._Element) -> None:
-    """Checks that a document declares no entities, before its body is parsed; returns nothing.
+    """Checks that XML is safe in that it declares no entities, before its body is parsed.
+
+    Returns nothing.
 
     Args:
       root: from `first_element`.
 
     Raises:
-      BadFile: it does.
+      BadFile: it declares entities.
     """
     dtd = root.getroottree().docinfo.internalDTD
     if dtd is not None and next(dtd.iterentities(), None) is not None:

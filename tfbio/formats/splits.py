@@ -5,25 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from tfbio.formats.task_examples import (
-    Example,
-    Question,
-    TaskFileError,
-    Where,
-    labels_of,
-    listed,
-    mistake,
-    place_of,
-)
+from tfbio.base.messages import quoted
+from tfbio.formats.label_sets import labels_of
+from tfbio.formats.task_examples import Example, Question
+from tfbio.formats.task_file_errors import TaskFileError, Where, mistake, place_of
 
 SPLIT_NAMES = {
     "train": ("train",),
     "dev": ("dev", "devel", "valid", "validation"),
     "test": ("test",),
 }
-SPLIT_ENDINGS = (".tsv", ".txt", ".json")
+_SPLIT_ENDINGS = (".tsv", ".txt", ".json")
 # SQuAD's files as they are released: its development set is what the papers report on.
-RELEASED_FILES = {
+_RELEASED_FILES = {
     "train": ["train-v1.1.json", "train-v2.0.json"],
     "dev": [],
     "test": ["dev-v1.1.json", "dev-v2.0.json"],
@@ -31,18 +25,25 @@ RELEASED_FILES = {
 
 
 def find_split(data_dir: str, split: str, optional: bool = False) -> str:
-    """Returns the path of the file of a split in a folder, under any of the names in use.
+    """Finds the file of a split in a task's folder, under any of the names in use.
+
+    These are "train", "dev" (also "devel", "valid", "validation") and "test" with the ending .tsv,
+    .txt or .json, and SQuAD's "train-v1.1.json" and "dev-v1.1.json" (the test split) or those of
+    v2.0; any of them also with .gz.
 
     Args:
       data_dir: the folder.
       split: "train", "dev" or "test".
       optional: True if there may be none; the path is "" then.
 
+    Returns:
+      The path of the file.
+
     Raises:
       TaskFileError: there is none, or more than one.
     """
-    names = [f"{name}{ending}" for name in SPLIT_NAMES[split] for ending in SPLIT_ENDINGS]
-    names += RELEASED_FILES[split]
+    names = [f"{name}{ending}" for name in SPLIT_NAMES[split] for ending in _SPLIT_ENDINGS]
+    names += _RELEASED_FILES[split]
     paths = [os.path.join(data_dir, name + packed) for name in names for packed in ("", ".gz")]
     files = [path for path in paths if os.path.isfile(path)]
     if len(files) > 1:
@@ -57,7 +58,7 @@ def find_split(data_dir: str, split: str, optional: bool = False) -> str:
 
 
 def hold_out(questions: Sequence[Question]) -> tuple[list[Question], list[Question]]:
-    """Divides questions into those to train on and the last tenth or so for development.
+    """Divides questions into a train split and a dev split, the last tenth or so.
 
     Questions on one context stay together, and so do the contexts of one question.
 
@@ -83,13 +84,14 @@ def hold_out(questions: Sequence[Question]) -> tuple[list[Question], list[Questi
 
 
 def check_splits(examples: Mapping[str, Sequence[Example]]) -> None:
-    """Checks the examples of all splits against each other, and returns nothing.
+    """Checks the examples of all splits of a task against each other, and returns nothing.
 
     Args:
       examples: for each split ("train", "dev", "test") its examples.
 
     Raises:
-      TaskFileError: two examples of a split have one id, or "train" lacks a label of another.
+      TaskFileError: two examples of a split have one id, or "train", if it is given, lacks a label
+        of another split.
     """
     known = labels_of(examples.get("train", ()))
     for split, in_split in examples.items():
@@ -106,5 +108,5 @@ def check_splits(examples: Mapping[str, Sequence[Example]]) -> None:
                     raise mistake(
                         (path, place + i if isinstance(place, int) else place),
                         f"the label {label!r} of {split} has no example in train, which has "
-                        f"{listed(known)}: correct it, or add such an example",
+                        f"{quoted(known)}: correct it, or add such an example",
                     )

@@ -13,18 +13,15 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Sequence
 
-from tfbio.formats.task_examples import (
-    LabelledText,
-    listed,
-    mistake,
-)
-from tfbio.formats.text_files import (
-    not_empty,
-    read_lines,
-)
+from tfbio.base.messages import quoted
+from tfbio.formats import label_sets
+from tfbio.formats.task_examples import LabelledText
+from tfbio.formats.task_file_errors import mistake
+from tfbio.formats.task_files import not_empty
+from tfbio.formats.text_files import read_lines
 
 # The content of a column of the user's own table -> the names that it may have.
-OWN_COLUMNS = {
+_OWN_COLUMNS = {
     "id": ("id", "index"),
     "text": ("text", "sentence", "sentence1"),
     "pair": ("pair", "sentence2"),
@@ -39,9 +36,9 @@ def read_table(
     labels: Collection[str] | None = None,
     score_range: tuple[float, float] = (-math.inf, math.inf),
 ) -> list[LabelledText]:
-    """Reads tab-separated columns into a list of `LabelledText`, in the order of the lines.
+    """Reads a task's table of tab-separated columns into `LabelledText`s, in the lines' order.
 
-    Files of BLURB and BLUE are such: ChemProt and DDI (id, text, label, no header), GAD and i2b2
+    BLURB and BLUE have these tables: ChemProt and DDI (id, text, label, no header), GAD and i2b2
     2010 (header index, sentence, label), BIOSSES (pair_id, sent1, sent2, score), MedNLI (index,
     sentence1, sentence2, label), PubMedQA and BioASQ (id, question, context, label, no header).
 
@@ -55,14 +52,17 @@ def read_table(
       score_range: the lowest and the highest score.
 
     Returns:
-      At least one example. Its `label` is a text for a column "label", a float for "score", and a
-      tuple of texts for "labels".
+      At least one example. Its `label` is a str for a column "label", a float for "score", and a
+      tuple of str for "labels".
 
     Raises:
-      TaskFileError: the file cannot be read or is empty, or the header, the number of columns, a
-        text, a label or a score is not so.
+      TaskFileError: the file cannot be read or is empty, the header or the number of columns is
+        another, a text is missing, a label is not one of `labels`, or a score not in its range.
+      ValueError: `columns` has none, or more than one, of "label", "score" and "labels".
     """
-    return labelled_texts(path, read_rows(path, len(columns), header), columns, labels, score_range)
+    return _labelled_texts(
+        path, read_rows(path, len(columns), header), columns, labels, score_range
+    )
 
 
 def read_own_table(
@@ -70,10 +70,10 @@ def read_own_table(
     wanted: Sequence[str] = ("text", "label"),
     labels: Collection[str] | None = None,
 ) -> list[LabelledText]:
-    """Reads a table of the user's own into a list of `LabelledText`, in the order of its lines.
+    """Reads a table of the user's own data into `LabelledText`s in the order of its lines.
 
-    The first line may name the columns (id, text, pair, label, or other names for these, as in
-    `OWN_COLUMNS`) in any order; without such a line they are those of `wanted`.
+    The first line may name the columns in any order: id (or index), text (sentence, sentence1),
+    pair (sentence2) and label (labels, score); without it they are those of `wanted`.
 
     Args:
       path: the file.
@@ -82,21 +82,21 @@ def read_own_table(
       labels: all labels; None for any.
 
     Returns:
-      At least one example. Its `label` is a text, for "score" a float, and for "labels" a tuple of
-      texts.
+      At least one example. Its `label` is a str, for "score" a float, and for "labels" a tuple of
+      str.
 
     Raises:
-      TaskFileError: the file cannot be read or is empty, the columns are not clear, or a line is
-        not as they say.
+      TaskFileError: the file cannot be read or is empty, the columns are not clear, a text is
+        missing, or a label or a score is not as `wanted` and `labels` say.
     """
     label = wanted[-1]
     wanted = [*wanted[:-1], "label"]
-    held_by = {name: held for held, names in OWN_COLUMNS.items() for name in names}
+    held_by = {name: held for held, names in _OWN_COLUMNS.items() for name in names}
     first = read_lines(path)[0].split("\t")
     named = [held_by.get(name.strip().lower(), "") for name in first]
     header = first if any(named) else None
     columns = named if header else wanted
-    twice = any(columns.count(held) > 1 for held in OWN_COLUMNS)
+    twice = any(columns.count(held) > 1 for held in _OWN_COLUMNS)
     if twice or not set(wanted) <= set(columns) or len(columns) != len(first):
         message = (
             f"expected one column for each of {', '.join(wanted)}, found {', '.join(first)!r:.200}"
@@ -115,20 +115,24 @@ def read_own_table(
 
 
 def read_unlabelled_table(path: str) -> list[LabelledText]:
-    """Reads texts to be labelled: tab-separated columns that the first line names.
+    """Reads a table of unlabelled texts: tab-separated columns that the first line names.
 
-    They are text, perhaps pair and id, by any of their names (`OWN_COLUMNS`) and in any order;
-    others are passed over.
+    These are text (or sentence, sentence1), and perhaps pair (sentence2) and id (index), in any
+    order; others are passed over.
+
+    Args:
+      path: the file.
 
     Returns:
       A list of at least one `LabelledText`, each with the label "". Without a column id the id is
       the number of the line.
 
     Raises:
-      TaskFileError: the file cannot be read, there is no column of texts, or a text is missing.
+      TaskFileError: the file cannot be read, there is no column of texts, a text is missing, or a
+        line has another number of columns.
     """
     header = read_lines(path)[0].split("\t")
-    held_by = {name: held for held, names in OWN_COLUMNS.items() for name in names}
+    held_by = {name: held for held, names in _OWN_COLUMNS.items() for name in names}
     columns = [held_by.get(name.strip().lower(), name) for name in header]
     if columns.count("text") != 1 or columns.count("pair") > 1 or columns.count("id") > 1:
         message = "expected a column text, and at most one pair and id"
@@ -148,12 +152,15 @@ def read_unlabelled_table(path: str) -> list[LabelledText]:
 def read_rows(
     path: str, width: int, header: Sequence[str] | None = None
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yields the number (from 1) and the columns (a list of texts) of each line below the header.
+    """Reads the rows of a table of tab-separated columns below its header.
 
     Args:
       path: the file.
       width: the number of columns.
       header: the names in the first line; None where the first line is an example.
+
+    Yields:
+      The number of the line, from 1, and its cells, a list of `width` str.
 
     Raises:
       TaskFileError: the file cannot be read or is empty, the header is another, or a line is empty
@@ -177,26 +184,24 @@ def read_rows(
             yield number, cells
 
 
-def labelled_texts(
+def _labelled_texts(
     path: str,
     rows: Iterator[tuple[int, list[str]]],
     columns: Sequence[str],
     labels: Collection[str] | None,
     score_range: tuple[float, float] = (-math.inf, math.inf),
 ) -> list[LabelledText]:
-    """Makes a `LabelledText` of each row, and returns the list of them.
+    """Makes a `LabelledText` of each row of a table.
 
     Args:
       path: the file, for messages.
       rows: for each row the number of its line and its cells, as `read_rows` yields them.
-      columns: what each cell holds: "id", "text", "pair", "context", "document", one of "label",
-        "score" and "labels", or "", as in `read_table`.
-      labels: all labels; None for any.
-      score_range: the lowest and the highest score.
+      columns: see `read_table`.
+      labels: see `read_table`.
+      score_range: see `read_table`.
 
     Returns:
-      At least one example. Its `label` is a text, for "score" a float, and for "labels" a tuple of
-      texts.
+      The examples, see `read_table`.
 
     Raises:
       TaskFileError: there is no row, a text is missing, or a label is not one of `labels` or no
@@ -226,15 +231,12 @@ def labelled_texts(
                 raise mistake((path, number), message)
         name, text = cell.get("id", str(number)), cell["text"]
         pair = cell.get("pair", cell.get("context", ""))
-        label = {"label": str, "score": float, "labels": labels_between_bars}[kind](cell[kind])
+        label = {"label": str, "score": float, "labels": label_sets.labels_between_bars}[kind](
+            cell[kind]
+        )
         document = cell.get("document", "")
         examples.append(LabelledText(name, text, label, pair, document, where=(path, number)))
     return not_empty(path, examples)
-
-
-def labels_between_bars(cell: str) -> tuple[str, ...]:
-    """Returns the labels of a multi-label text, `a|b`, as a tuple; () for an empty cell."""
-    return tuple(cell.split("|")) if cell else ()
 
 
 def _label_problem(
@@ -250,20 +252,23 @@ def _label_problem(
         if math.isfinite(score) and low <= score <= high:
             return ""
         return f"expected a number from {low:g} to {high:g}, found {cell!r:.60}"
-    names = labels_between_bars(cell) if kind == "labels" else (cell,)
+    names = label_sets.labels_between_bars(cell) if kind == "labels" else (cell,)
     for name in names:
         if not name or name != name.strip():
             return f"expected a label (with no blank around it), found {name!r:.60}"
         if labels is not None and name not in labels:
-            return f"unknown label {name!r:.60}; the labels are {listed(labels)}"
+            return f"unknown label {name!r:.60}; the labels are {quoted(labels)}"
     return f"a label stands twice in {cell!r:.60}" if len(set(names)) < len(names) else ""
 
 
 def stands_in(what: str, columns: Sequence[int]) -> str:
-    """Returns the end of a message that guesses the column of a cell, as text; "" without a guess.
+    """Guesses in which column of a table's line a cell stands, for the end of an error's message.
 
     Args:
       what: the name of the cell's content, such as "label".
       columns: the numbers of the columns that fit, counted from 0; the first is named.
+
+    Returns:
+      A str such as " (the label seems to stand in column 3)", counted from 1; "" without columns.
     """
     return f" (the {what} seems to stand in column {columns[0] + 1})" if columns else ""

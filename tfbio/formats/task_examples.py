@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 
-from tfbio.base.cli import UserError
-
-# A file, and the number of a line or what else tells the place in it.
-Where = tuple[str, int | str]
-
-
-class TaskFileError(UserError):
-    """An error of a task's file that is missing or not as its format says."""
+from tfbio.formats.task_file_errors import Where
 
 
 class Example(abc.ABC):
-    """One row of a data set, with its labels.
+    """The base class of a task's examples: one row of a data set, with its labels.
 
     Attributes:
-      id: tells it from the other examples of its split.
-      where: its place in the task's files, for messages: the path, and the number of a line from 1
-        or a text.
+      id: str that tells it from the other examples of its split.
+      where: its place in the task's files, for messages: a tuple of the path, and the number of a
+        line from 1 or a str.
     """
 
     id: str
@@ -30,19 +23,20 @@ class Example(abc.ABC):
 
     @abc.abstractmethod
     def numbered_labels(self) -> Iterator[tuple[int, str]]:
-        """Yields each label that must also stand in the training set, with its place before it.
+        """Yields a task example's labels, which "train" must also have, with their places.
 
-        The place is the number of the word that has the label, counted from 0; or 0.
+        Each is a pair: the number of the word that has the label, counted from 0 (0 if no word has
+        it), and the label.
         """
 
 
 @dataclasses.dataclass(frozen=True)
 class TaggedSentence(Example):
-    """A sentence as words, with a tag for each.
+    """An example of a tagging task: a sentence as words, with a tag for each.
 
     Attributes:
-      id: the number of its first line.
-      words: its words, a tuple of texts.
+      id: the number of its first line, as a str.
+      words: its words, a tuple of str.
       tags: a tag for each word, such as "B-Chemical" or "O".
       document: the id of the document that it is a part of; "" where the file does not say it.
       where: its place in the task's files, for messages: the path, and the number of a line from 1.
@@ -55,22 +49,25 @@ class TaggedSentence(Example):
     where: Where = dataclasses.field(default=("", 0), compare=False, repr=False)
 
     def numbered_labels(self) -> Iterator[tuple[int, str]]:
-        """Yields the word's number, from 0, and the type ("" without one) of each tag but O."""
+        """Yields a pair for each tag of a task's example: the word's number, from 0, and the type.
+
+        A tag O is passed over; the type of a tag without one is "".
+        """
         tags = enumerate(self.tags)
         yield from ((i, tag.partition("-")[2]) for i, tag in tags if tag != "O")
 
 
 @dataclasses.dataclass(frozen=True)
 class LabelledText(Example):
-    """A text, or a pair of texts, with a class, a score, or all labels that hold.
+    """A task's example with a text or a pair of texts, and a class, a score or several labels.
 
     Attributes:
-      id: its id.
+      id: tells it from the other examples of its split.
       text: the text, or the first one of a pair.
-      label: the class (a text), the score (a float), or the labels (a tuple of texts).
+      label: the class (a str), the score (a float), or the labels (a tuple of str).
       pair: the second text of a pair; "" for a single text.
       document: the id of the document that the text is a part of, where scores are by document
-        (HoC).
+        (HoC); else "".
       where: its place in the task's files, for messages: the path, and the number of a line from 1.
     """
 
@@ -82,7 +79,7 @@ class LabelledText(Example):
     where: Where = dataclasses.field(default=("", 0), compare=False, repr=False)
 
     def numbered_labels(self) -> Iterator[tuple[int, str]]:
-        """Yields `(0, name)` for the class or for each of the labels; nothing for a score."""
+        """Yields `(0, label)` for a task example's class or labels, and nothing for a score."""
         if not isinstance(self.label, float):
             names = (self.label,) if isinstance(self.label, str) else self.label
             yield from ((0, name) for name in names)
@@ -90,17 +87,18 @@ class LabelledText(Example):
 
 @dataclasses.dataclass(frozen=True)
 class Question(Example):
-    """A question on a context, with its accepted answers.
+    """A task's example for question answering in any format: a question, context and answers.
 
     Attributes:
-      id: its id.
+      id: tells it from the other examples of its split.
       question: the text of the question.
       context: the text that has the answer, or has none.
-      answers: the accepted answers, a tuple of texts; () where the context has no answer (SQuAD
+      answers: the accepted answers, a tuple of str; () where the context has no answer (SQuAD
         v2.0), or where the file does not tell them (a test file).
-      answer_starts: for each answer its first character in the context; -1 where it is not known.
-      question_id: the id of the question where it has several contexts (BioASQ).
-      where: its place in the task's files, for messages: the path, and a text.
+      answer_starts: for each answer the offset of its first character in the context, or -1 if it
+        is not known.
+      question_id: the id of the question where it has several contexts (BioASQ); else "".
+      where: its place in the task's files, for messages: the path, and a str.
     """
 
     id: str
@@ -112,33 +110,5 @@ class Question(Example):
     where: Where = dataclasses.field(default=("", 0), compare=False, repr=False)
 
     def numbered_labels(self) -> Iterator[tuple[int, str]]:
-        """Yields nothing: answers differ from question to question."""
+        """Yields nothing: a task's example that is a question has answers, and no labels."""
         return iter(())
-
-
-def labels_of(examples: Iterable[Example]) -> tuple[str, ...]:
-    """Returns the labels of examples as a sorted tuple, each once.
-
-    They are the types of tags, the classes or the labels; scores and answers are no labels.
-    """
-    return tuple(sorted({name for example in examples for _, name in example.numbered_labels()}))
-
-
-def mistake(where: Where, message: str) -> TaskFileError:
-    """Returns (does not raise) the `TaskFileError` "PATH, PLACE: MESSAGE." for a place in a file.
-
-    Args:
-      where: the path, and the number of a line or a text.
-      message: the fault, without a full stop.
-    """
-    return TaskFileError(f"{where[0]}, {place_of(where)}: {message}.")
-
-
-def place_of(where: Where) -> str:
-    """Returns the place in a file as messages name it: "line 3", or the text that tells it."""
-    return f"line {where[1]}" if isinstance(where[1], int) else where[1]
-
-
-def listed(names: Collection[str]) -> str:
-    """Returns the first 20 names as one text for a message: quoted, with commas between."""
-    return ", ".join([repr(name) for name in names][:20]) + ", ..." * (len(names) > 20)

@@ -6,31 +6,31 @@ import codecs
 import functools
 import gzip
 import io
-import json
 import sys
 import zlib
-from typing import Any, TextIO
+from typing import TextIO
 
-from tfbio.base import storage
-from tfbio.formats.task_examples import TaskFileError, Where, mistake
+from tfbio.base import messages
+from tfbio.formats.task_file_errors import TaskFileError, mistake
 
 # gzip shrinks text 3 to 10 times, and zeros 1,000 times: a file over this length that shrinks so
 # far is no text.
-MAX_RATIO, MIN_BOMB_BYTES = 200, 256_000_000
+_MAX_RATIO, _MIN_BOMB_BYTES = 200, 256_000_000
 
 # The path of what is piped into a command, as messages call it.
 STDIN = "(standard input)"
 
-JSON_TYPES = {str: "text", int: "a number", list: "a list", dict: "an object"}
-
 
 def read_text(path: str) -> str:
-    """Returns a file's text, with its line ends as they are, without a byte-order mark.
+    """Reads a text file in UTF-8, with its line ends as they are, without a byte-order mark.
 
     A file that is compressed with gzip is unpacked, whatever its name.
 
     Args:
       path: the file, or `STDIN`.
+
+    Returns:
+      The whole text, a str.
 
     Raises:
       TaskFileError: it cannot be read, is not UTF-8, or unpacks to over 200 times its size and over
@@ -43,7 +43,7 @@ def read_text(path: str) -> str:
             with open(path, "rb") as file:
                 data = file.read()
         if data.startswith(b"\x1f\x8b"):
-            most = max(MIN_BOMB_BYTES, MAX_RATIO * len(data))
+            most = max(_MIN_BOMB_BYTES, _MAX_RATIO * len(data))
             with gzip.open(io.BytesIO(data)) as file:
                 data = file.read(most + 1)
             if len(data) > most:
@@ -53,7 +53,7 @@ def read_text(path: str) -> str:
                 )
         return data.removeprefix(codecs.BOM_UTF8).decode("utf-8")
     except (OSError, EOFError, zlib.error) as error:
-        raise TaskFileError(f"{path} cannot be read: {storage.reason(error)}.") from error
+        raise TaskFileError(f"{path} cannot be read: {messages.reason(error)}.") from error
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         message = f"this is not text in UTF-8 ({error.reason}): save the file as UTF-8"
@@ -73,78 +73,18 @@ def _read_stdin(stdin: TextIO | None) -> bytes:
 
 
 def read_lines(path: str) -> list[str]:
-    """Returns the lines of a file as a list of texts, without their ends (LF or CR LF).
+    """Reads the lines of a text file as a list of str, without their ends (LF or CR LF).
 
     Args:
       path: the file, gzip-compressed or not, or `STDIN`.
 
     Raises:
-      TaskFileError: the file cannot be read, is not UTF-8, or has no line.
+      TaskFileError: the file has no line, or is not one that `read_text` reads.
     """
     # Not `splitlines`, which also splits at characters that may stand in a sentence.
     lines = [line.removesuffix("\r") for line in read_text(path).split("\n")]
     if not lines[-1]:
         lines.pop()
-    return not_empty(path, lines)
-
-
-def parse_json(path: str) -> Any:
-    """Returns the content of a JSON file as Python's objects (dict, list, str and so on).
-
-    Raises:
-      TaskFileError: the file cannot be read, or is no JSON; the message names the line.
-    """
-    try:
-        return json.loads("\n".join(read_lines(path)))
-    except (ValueError, RecursionError) as error:
-        number = getattr(error, "lineno", 1)
-        raise mistake((path, number), f"this is not JSON ({error})") from None
-
-
-def field_of(record: Any, name: str, where: Where, value_type: type) -> Any:
-    """Returns a value of a JSON object, which is checked to be of one type.
-
-    Args:
-      record: the object.
-      name: the key.
-      where: the place of the object, for messages.
-      value_type: one of `JSON_TYPES` (str, int, list or dict).
-
-    Raises:
-      TaskFileError: it is no object, or has no value of this type.
-    """
-    value = record.get(name) if isinstance(record, dict) else None
-    if not isinstance(value, value_type):
-        raise mistake(where, f"expected {JSON_TYPES[value_type]} as {name!r}, found {value!r:.60}")
-    return value
-
-
-def texts_only(values: list, where: Where) -> list[str]:
-    """Returns `values` as they are, after a check that each is a text.
-
-    Args:
-      values: the list.
-      where: its place in a file, for messages.
-
-    Raises:
-      TaskFileError: another value is in the list; the message names it.
-    """
-    for value in values:
-        if not isinstance(value, str):
-            raise mistake(where, f"expected a list of texts, found {value!r:.60} in it")
-    return values
-
-
-def not_empty(path: str, examples: list) -> list:
-    """Returns the examples of a file as they are, after a check that there are any.
-
-    Args:
-      path: the file, for messages.
-      examples: the list of its examples or lines.
-
-    Raises:
-      TaskFileError: there is none.
-    """
-    if not examples:
-        raise mistake((path, 1), "there is no example in this file: make or fetch it again")
-    return examples
+    if not lines:
+        raise mistake((path, 1), "this file is empty: make or fetch it again")
+    return lines

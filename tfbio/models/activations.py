@@ -8,7 +8,7 @@ import tensorflow as tf
 
 @tf.custom_gradient
 def gelu(inputs: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-    """Computes the exact form of GELU, with erf, as in BERT and ELECTRA.
+    """Computes the activation function GELU in its exact form, with erf, as in BERT and ELECTRA.
 
     Hendrycks and Gimpel (2016), section 2: x * Phi(x). The derivative is Phi(x) + x * phi(x).
 
@@ -16,7 +16,8 @@ def gelu(inputs: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]
       inputs: any shape, any float dtype.
 
     Returns:
-      A tensor of the same shape and dtype; the decorator keeps the gradient's function.
+      One tensor of the shape and dtype of `inputs`: the decorator, `tf.custom_gradient`, keeps the
+      other value, the function for the gradient.
     """
     cumulative = 0.5 * (1.0 + tf.math.erf(inputs * math.sqrt(0.5)))
 
@@ -28,8 +29,8 @@ def gelu(inputs: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]
 
 
 @tf.custom_gradient
-def gelu_tanh(inputs: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-    """Computes GELU with a hyperbolic tangent for Phi, as in ALBERT.
+def _gelu_tanh(inputs: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+    """Computes the activation function GELU with a hyperbolic tangent for Phi, as in ALBERT.
 
     Hendrycks and Gimpel (2016), section 2: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
 
@@ -37,7 +38,8 @@ def gelu_tanh(inputs: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Te
       inputs: any shape, any float dtype.
 
     Returns:
-      A tensor of the same shape and dtype; the decorator keeps the gradient's function.
+      One tensor of the shape and dtype of `inputs`: the decorator, `tf.custom_gradient`, keeps the
+      other value, the function for the gradient.
     """
     scale, cubic = math.sqrt(2.0 / math.pi), 0.044715
     squared = tf.square(inputs)
@@ -52,4 +54,4 @@ def gelu_tanh(inputs: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Te
 
 
 # By Hugging Face's names: `EncoderConfig.hidden_act`.
-ACTIVATIONS = {"gelu": gelu, "gelu_new": gelu_tanh}
+ACTIVATIONS = {"gelu": gelu, "gelu_new": _gelu_tanh}

@@ -9,13 +9,13 @@ from tfbio.models.layers import shape_of
 
 
 class BiLSTM(keras.layers.Layer):
-    """A layer that reads every text from both sides, and nothing of its neighbours in the row.
+    """A bidirectional LSTM layer on packed rows, which reads each text of a row by itself.
 
     Args:
       size: the size of the inputs and, both directions together, of the outputs; even.
 
     Attributes:
-      forward, backward: the LSTM cell of each direction, with size / 2 units.
+      forward, backward: the Keras `LSTMCell` of each direction, with size / 2 units, in float32.
     """
 
     def __init__(self, size: int):
@@ -28,14 +28,15 @@ class BiLSTM(keras.layers.Layer):
             cell.build([None, size])
 
     def call(self, vectors: tf.Tensor, documents: tf.Tensor) -> tf.Tensor:
-        """Computes the outputs of both directions, side by side.
+        """Runs the LSTM over each text in both directions, and puts their outputs side by side.
 
         Args:
-          vectors: float32 [rows, tokens, size].
+          vectors: float32 [rows, tokens, size], the encoder's outputs.
           documents: int32 [rows, tokens], the number of each token's text, from 1; 0 for padding.
 
         Returns:
           float32 [rows, tokens, size]; the first half of the last axis is of the direction forward.
+          The outputs of padding mean nothing.
         """
         vectors, documents = tf.transpose(vectors, [1, 0, 2]), tf.transpose(documents)
         border = documents[1:] != documents[:-1]

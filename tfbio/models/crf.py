@@ -12,29 +12,29 @@ from collections.abc import Callable
 from tfbio.base.lazy import tensorflow as tf
 from tfbio.models.batches import NO_TARGET
 
-IMPOSSIBLE = -1e9
+_IMPOSSIBLE = -1e9
 
 
 def losses(
     emissions: tf.Tensor, transitions: tf.Tensor, targets: tf.Tensor, documents: tf.Tensor
 ) -> tf.Tensor:
-    """Computes the negative log-likelihood of the targets, summed over the texts of each row.
+    """Computes the loss of a CRF: the negative log-likelihood of the true tags of each row's texts.
 
     Args:
-      emissions: float32 [rows, tokens, tags].
+      emissions: float32 [rows, tokens, tags], the logits of each token's tags.
       transitions: float32 [tags, tags], the scores from a tag to the next.
-      targets: int32 [rows, tokens], tags, and `NO_TARGET` (-1) for tokens that have none; the chain
-        goes over the tokens that have one.
+      targets: int32 [rows, tokens], the numbers of the true tags, and `NO_TARGET` (-1) for tokens
+        that have none; the chain goes over the tokens that have one.
       documents: int32 [rows, tokens], the number of each token's text, from 1; 0 for padding.
 
     Returns:
-      float32 [rows].
+      float32 [rows], the sum over the texts of a row, in nats.
     """
     # This changes all sequences alike, and keeps the sums small.
     emissions = tf.nn.log_softmax(emissions)
     right = tf.one_hot(targets, emissions.shape[-1], on_value=True, off_value=False)
     # The score of the targets is the sum over all sequences that have no other tags.
-    both = tf.concat([emissions, tf.where(right, emissions, IMPOSSIBLE)], axis=0)
+    both = tf.concat([emissions, tf.where(right, emissions, _IMPOSSIBLE)], axis=0)
     words = tf.tile(_words(targets, documents), [2, 1])
     everything, target = tf.split(_total(both, transitions, words, tf.reduce_logsumexp), 2)
     return everything - target
@@ -43,13 +43,13 @@ def losses(
 def decode(
     emissions: tf.Tensor, transitions: tf.Tensor, targets: tf.Tensor, documents: tf.Tensor
 ) -> tf.Tensor:
-    """Returns the sequence of tags with the highest score for the words of each text.
+    """Decodes a CRF: returns the sequence of tags with the highest score for each text's words.
 
     The derivative of the best score by the emissions is 1 for the best tags, else 0, so that the
     way back of Viterbi's algorithm is backpropagation (Eisner, 2016).
 
     Args:
-      emissions: float32 [rows, tokens, tags].
+      emissions: float32 [rows, tokens, tags], the logits of each token's tags.
       transitions: float32 [tags, tags], the scores from a tag to the next.
       targets: int32 [rows, tokens], `NO_TARGET` (-1) where there is no word; other values do not
         matter.
@@ -68,19 +68,19 @@ def decode(
 def marginals(
     emissions: tf.Tensor, transitions: tf.Tensor, targets: tf.Tensor, documents: tf.Tensor
 ) -> tf.Tensor:
-    """Computes the probability of each tag of each word, over all sequences.
+    """Computes a CRF's marginal probability of each tag of each word, over all sequences of tags.
 
     It is the derivative of the combined score by the emissions, as in `decode`.
 
     Args:
-      emissions: float32 [rows, tokens, tags].
+      emissions: float32 [rows, tokens, tags], the logits of each token's tags.
       transitions: float32 [tags, tags], the scores from a tag to the next.
       targets: int32 [rows, tokens], `NO_TARGET` (-1) where there is no word; other values do not
         matter.
       documents: int32 [rows, tokens], the number of each token's text, from 1; 0 for padding.
 
     Returns:
-      float32 [rows, tokens, tags], 0 where there is no word.
+      float32 [rows, tokens, tags]: the tags of a word sum to 1; all are 0 where there is no word.
     """
     emissions = tf.nn.log_softmax(emissions)
     with tf.GradientTape() as tape:

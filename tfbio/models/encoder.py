@@ -19,11 +19,11 @@ from tfbio.models.layers import Dense, LayerNorm, TransformerLayer, shape_of, we
 from tfbio.models.randomness import dropout, split
 
 # Added to the attention scores of padding, as in BERT; finite, so that bfloat16 can hold it.
-MASKED_SCORE = -10000.0
+_MASKED_SCORE = -10000.0
 
 
 class Embeddings(keras.layers.Layer):
-    """A layer that sums token, position and segment embeddings and normalises the sum.
+    """The first layer of an encoder: the sum of token, position and segment embeddings, normalised.
 
     BERT, section 3.2.
 
@@ -32,12 +32,12 @@ class Embeddings(keras.layers.Layer):
       name: the name of the layer.
 
     Attributes:
-      word: the variable [vocab_size, embedding_size].
+      word: the variable [vocab_size, embedding_size], float32 in a run like the other two.
       position: the variable [max_position_embeddings, embedding_size].
       segment: the variable [type_vocab_size, embedding_size].
       layer_norm: the `LayerNorm` of the sum.
-      position_offset: the row of `position` for the first token.
-      dropout_prob: the share of the outputs that dropout zeroes.
+      position_offset: the row of `position` for the first token, an int.
+      dropout_prob: the share of the outputs that dropout zeroes, a float in [0, 1).
     """
 
     def __init__(self, config: EncoderConfig, name: str = "embeddings"):
@@ -61,16 +61,17 @@ class Embeddings(keras.layers.Layer):
         position_ids: tf.Tensor | None = None,
         seed: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        """Embeds a batch.
+        """Computes the encoder's embeddings of a batch of examples.
 
         Args:
-          input_ids: int32 [batch, length].
-          segment_ids: int32 [batch, length].
+          input_ids: int32 [batch, length], the ids of tokens.
+          segment_ids: int32 [batch, length], from 0.
           position_ids: int32 [batch, length]; without, positions count from 0.
           seed: int32 [2], keys the dropout; None for evaluation.
 
         Returns:
-          [batch * length, embedding_size] in the policy's compute dtype.
+          [batch * length, embedding_size], example after example, in the compute dtype of Keras'
+          policy (float32 or bfloat16 in a run).
         """
         batch, length = shape_of(input_ids)
         words = tf.gather(tf.convert_to_tensor(self.word), input_ids)
@@ -92,19 +93,19 @@ class Embeddings(keras.layers.Layer):
 
 
 class Encoder(keras.layers.Layer):
-    """The Transformer encoder: embeddings and a stack of Transformer layers.
+    """The Transformer encoder: embeddings and a stack of Transformer layers on them.
 
     A projection follows the embeddings where their size is not the layers', and always in ALBERT,
     where one layer is used again and again.
 
     Args:
-      config: the shape of the encoder.
+      config: the settings of the encoder.
       embeddings: another encoder's: ELECTRA's generator works on the discriminator's (Clark et al.,
         2020, section 3.2, "weight sharing"). None: new ones.
       name: the name of the layer.
 
     Attributes:
-      config: the shape of the encoder.
+      config: the settings of the encoder.
       embeddings: the `Embeddings`.
       projection: a `Dense` from embedding_size to hidden_size; None where there is none.
       transformer_layers: a list of `TransformerLayer`, from below; the shared one alone in ALBERT.
@@ -137,20 +138,21 @@ class Encoder(keras.layers.Layer):
         position_ids: tf.Tensor | None = None,
         seed: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        """Encodes a batch.
+        """Encodes a batch of examples: computes the encoder's output vector of each token.
 
         Args:
-          input_ids: int32 [batch, length]; in training, of static shape.
+          input_ids: int32 [batch, length], the ids of tokens; in training, of static shape.
           input_mask: int32 [batch, length], 1 for tokens and 0 for padding.
-          segment_ids: int32 [batch, length].
-          document_ids: int32 [batch, length], for examples of several documents: tokens attend to
-            those of their own document only.
-          position_ids: int32 [batch, length], the place of each token in its document; without,
-            each example is one.
+          segment_ids: int32 [batch, length], from 0.
+          document_ids: int32 [batch, length], for examples of several documents the number of each
+            token's: tokens attend to those of the same document only.
+          position_ids: int32 [batch, length], the place of each token in its document, from 0;
+            without, each example is one document.
           seed: int32 [2], keys the dropout masks; None for evaluation.
 
         Returns:
-          [batch, length, hidden_size] in the policy's compute dtype.
+          [batch, length, hidden_size], in the compute dtype of Keras' policy (float32 or bfloat16
+          in a run).
         """
         batch, length = shape_of(input_ids)
         layers = self.transformer_layers
@@ -168,7 +170,7 @@ class Encoder(keras.layers.Layer):
             queries = document_ids[:, tf.newaxis, :, tf.newaxis]
             same = tf.equal(queries, document_ids[:, tf.newaxis, tf.newaxis, :])
             attended *= tf.cast(same, tf.int32)
-        attention_bias = (1.0 - tf.cast(attended, hidden.dtype)) * MASKED_SCORE
+        attention_bias = (1.0 - tf.cast(attended, hidden.dtype)) * _MASKED_SCORE
         if target.is_tpu():
             hidden = tpu_layers.run(self.config, layers, hidden, attention_bias, layer_seeds)
         else:
@@ -177,7 +179,7 @@ class Encoder(keras.layers.Layer):
         return tf.reshape(hidden, [batch, length, self.config.hidden_size])
 
     def layer_depth(self, variable: tf.Variable) -> int:
-        """Returns the place of a variable's layer in the encoder, counted from below.
+        """Returns the depth of a variable's layer in the encoder, counted from below.
 
         Args:
           variable: a variable of this encoder.

@@ -11,22 +11,24 @@ TRAINING_ONLY = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initial
 # The families of `transformers` whose encoders an `Encoder` can be.
 FAMILIES = ("bert", "electra", "roberta", "albert")
 # No encoder like BERT has more weights: one of the sizes is a mistake.
-MOST_WEIGHTS = 10 * 10**9
+_MOST_WEIGHTS = 10 * 10**9
 
 
 @dataclasses.dataclass(frozen=True)
 class EncoderConfig(BaseSettings):
-    """The shape of a Transformer encoder, in the terms of BERT (Devlin et al., 2019).
+    """The settings of an encoder: its shape, dropout and initial weights, by BERT's names.
+
+    Devlin et al. (2019).
 
     Attributes:
       group: "encoder.", the start of the names of the settings.
-      vocab_size: tokens of the vocabulary.
+      vocab_size: the number of tokens in the vocabulary.
       embedding_size: the size of the embeddings.
       hidden_size: the size of the layers' outputs, a multiple of `num_attention_heads`.
       num_hidden_layers: the number of layers.
-      num_attention_heads: heads of each layer's attention.
+      num_attention_heads: the number of heads in each layer's attention.
       intermediate_size: the size of the feed-forward layers.
-      max_position_embeddings: rows of the position embeddings.
+      max_position_embeddings: the number of rows of the position embeddings.
       type_vocab_size: the number of segments.
       hidden_dropout_prob: dropout of the embeddings and the layers' outputs, in [0, 1).
       attention_probs_dropout_prob: dropout of attention, in [0, 1).
@@ -79,7 +81,7 @@ class EncoderConfig(BaseSettings):
     )
 
     def check_together(self) -> None:
-        """Checks the sizes against each other, and returns nothing.
+        """Checks the settings of an encoder against each other, and returns nothing.
 
         Raises:
           ConfigError: hidden_size is no multiple of num_attention_heads, position_offset is not
@@ -113,17 +115,17 @@ class EncoderConfig(BaseSettings):
         layer = self.hidden_size * (4 * self.hidden_size + 2 * self.intermediate_size)
         largest = max(sizes, key=lambda name: getattr(self, name))
         require(
-            rows * self.embedding_size + layers * layer <= MOST_WEIGHTS,
-            f"the encoder would have more than {MOST_WEIGHTS / 1e9:.0f} billion parameters: look "
+            rows * self.embedding_size + layers * layer <= _MOST_WEIGHTS,
+            f"the encoder would have more than {_MOST_WEIGHTS / 1e9:.0f} billion parameters: look "
             f"at its sizes, of which encoder.{largest} is the largest, {getattr(self, largest)}",
         )
 
     @property
     def max_sequence_length(self) -> int:
-        """The most tokens that an input can have, an int."""
+        """The length in tokens of the longest input that the encoder can have, an int."""
         return self.max_position_embeddings - self.position_offset
 
     @property
     def has_projection(self) -> bool:
-        """Returns True if a dense layer stands between embeddings and layers; ALBERT has one."""
+        """True if a dense layer stands between an encoder's embeddings and layers, as in ALBERT."""
         return self.share_layers or self.embedding_size != self.hidden_size

@@ -16,12 +16,12 @@ from tfbio.models.encoder_config import EncoderConfig
 
 
 def encoder_parameters(shape: EncoderConfig) -> int:
-    """Returns the number of parameters of embeddings, projection and layers."""
+    """Counts an encoder's parameters, of embeddings, projection and layers; returns an int."""
     return embedding_parameters(shape) + body_parameters(shape)
 
 
 def layer_parameters(shape: EncoderConfig) -> int:
-    """Returns the number of parameters of all layers and the projection.
+    """Counts the parameters of an encoder's layers and projection; returns an int.
 
     Layers that share their weights count as if each had its own.
     """
@@ -29,13 +29,16 @@ def layer_parameters(shape: EncoderConfig) -> int:
 
 
 def encoder_flops(shape: EncoderConfig, length: int) -> int:
-    """Returns the number of FLOPs of an encoder's forward pass on one example.
+    """Counts the FLOPs of an encoder's forward pass on one example.
 
     Attention has two products: the scores, and the sums that they weight.
 
     Args:
       shape: the settings of the encoder.
-      length: tokens of the example.
+      length: the length of the example in tokens.
+
+    Returns:
+      The FLOPs of all matrix products, an int.
     """
     attention = 2 * 2 * length * length * shape.hidden_size
     layer = product_flops(_layer(shape), length) + attention
@@ -58,28 +61,39 @@ def _layer(shape: EncoderConfig) -> list[tuple[int, int]]:
 
 
 def product_flops(dense: list[tuple[int, int]], rows: float) -> float:
-    """Returns the number of FLOPs of dense layers on so many rows.
+    """Counts the FLOPs of dense layers of an encoder or a head, in a forward pass.
+
+    They are 2 for each weight of a matrix and each row.
 
     Args:
-      dense: (inputs, outputs) of each layer.
-      rows: vectors that each layer multiplies.
+      dense: (inputs, outputs) of each layer, the sizes of its matrix.
+      rows: the number of vectors that each layer multiplies.
+
+    Returns:
+      The FLOPs of all layers together.
     """
     return sum(2 * rows * inputs * outputs for inputs, outputs in dense)
 
 
 def word_flops(shape: EncoderConfig, positions: float) -> float:
-    """Returns the number of FLOPs of the forward pass that scores all words at some positions.
+    """Counts, from an encoder's settings, the FLOPs of scoring all words at some positions.
+
+    The forward pass alone, without the encoder's: a dense layer from hidden_size to embedding_size,
+    and the product with the embeddings of all tokens. `objective_cost` adds them to an objective's.
 
     Args:
       shape: the settings of the encoder.
       positions: the number of positions.
+
+    Returns:
+      The FLOPs.
     """
     dense = [(shape.hidden_size, shape.embedding_size), (shape.embedding_size, shape.vocab_size)]
     return product_flops(dense, positions)
 
 
 def embedding_parameters(shape: EncoderConfig) -> int:
-    """Returns the number of parameters of the embeddings.
+    """Counts the parameters of an encoder's embeddings; returns an int.
 
     Their LayerNorm has two for each dimension.
     """
@@ -88,9 +102,9 @@ def embedding_parameters(shape: EncoderConfig) -> int:
 
 
 def body_parameters(shape: EncoderConfig) -> int:
-    """Returns the number of parameters of an encoder without its embeddings.
+    """Counts the parameters of an encoder without its embeddings; returns an int.
 
-    Layers that share their weights count once.
+    They are those of the layers and the projection. Layers that share their weights count once.
     """
     layer = sum((inputs + 1) * outputs for inputs, outputs in _layer(shape))
     projection = sum((inputs + 1) * outputs for inputs, outputs in _projection(shape))
@@ -100,8 +114,9 @@ def body_parameters(shape: EncoderConfig) -> int:
 
 
 def word_head_parameters(shape: EncoderConfig) -> int:
-    """Returns the number of parameters of the head that scores words.
+    """Counts, from an encoder's settings, the parameters of a head that scores words.
 
-    Its output weights are the embeddings and do not count.
+    Returns an int. The head's output weights are the encoder's embeddings and do not count.
+    `objective_cost` adds the result to an objective's parameters.
     """
     return (shape.hidden_size + 1 + 2) * shape.embedding_size + shape.vocab_size

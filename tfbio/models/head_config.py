@@ -5,17 +5,19 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class HeadConfig:
-    """The shape of a head.
+    """The settings of the head that `TaskModel` puts on an encoder, as a task type gives them.
 
     Attributes:
-      num_outputs: logits of a token or text.
+      num_outputs: the number of logits of each token or text.
       of_tokens: True if each token has logits, False if each text has.
-      dropout_prob: the dropout before the last layer.
-      pooling: the way to a text's vector: "first", "mean", "mention" or "entity_start"; of texts.
+      dropout_prob: the dropout before the last layer, in [0, 1).
+      pooling: the way to a text's vector: "first" takes the first token's, "mean" the mean of all
+        tokens', "mention" the maximum over the tokens of each of two entities, "entity_start" the
+        token that marks the start of each; of texts only.
       text_layer: the layer below the last one: "linear" (none), "tanh" or "gelu"; of texts, with
         pooling "first".
       token_layer: "linear" (none), "lstm" (a `BiLSTM` below the last layer) or "crf" (a CRF on the
-        logits); of tokens.
+        logits); of tokens only.
       beam_size: 0; or the number of starts that ELECTRA's head for answers, `SpanHead`, takes.
     """
 

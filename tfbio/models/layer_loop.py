@@ -21,7 +21,7 @@ def run(
     attention_bias: tf.Tensor,
     seeds: Sequence[Sequence[tf.Tensor]] | None,
 ) -> tf.Tensor:
-    """Applies a layer several times, each time with its own weights and seeds.
+    """Runs a layer several times as one loop in the graph, with weights and seeds for each time.
 
     Args:
       layer: called as layer(weights, hidden, attention_bias, seeds, keep); returns the new
@@ -29,8 +29,8 @@ def run(
         returns function(*inputs) and stores the result for the backward pass. Each of these
         functions is linear in each of its inputs, or not differentiated. `tpu_layers` has such a
         layer.
-      weights: the weights of each layer, a NamedTuple of float tensors or variables; all layers
-        have the same shapes.
+      weights: the weights of each layer, at least one, a NamedTuple of float tensors or variables;
+        all layers have the same shapes.
       hidden: the first layer's input, a float tensor of static shape.
       attention_bias: the same for every layer, a float tensor; not differentiated.
       seeds: for each layer int32 [2] for each of its dropouts; None for none.

@@ -15,17 +15,22 @@ from tfbio.models.randomness import dropout
 
 
 class TransformerLayer(keras.layers.Layer):
-    """A layer of self-attention and a feed-forward network, each with a residual and LayerNorm.
+    """One of the layers of an encoder's stack, in the form for CPUs and GPUs.
+
+    It has self-attention and a feed-forward network, each with a residual and a LayerNorm.
+    `tpu_layers` computes the same in the form for a TPU.
 
     Args:
       config: the settings of the encoder.
       name: the name of the layer.
 
     Attributes:
-      num_heads: heads of attention.
-      hidden_dropout_prob, attention_dropout_prob: the shares that dropout zeroes.
-      query_key_value, attention_output, attention_norm: the layers of attention.
-      intermediate, output_dense, output_norm: the layers of the feed-forward network.
+      num_heads: the number of heads of attention.
+      hidden_dropout_prob, attention_dropout_prob: the shares that dropout zeroes, in [0, 1).
+      query_key_value, attention_output, attention_norm: the layers of attention, two `Dense` and a
+        `LayerNorm`.
+      intermediate, output_dense, output_norm: the layers of the feed-forward network, two `Dense`
+        and a `LayerNorm`.
       activation: the function between `intermediate` and `output_dense`.
     """
 
@@ -50,7 +55,7 @@ class TransformerLayer(keras.layers.Layer):
         attention_bias: tf.Tensor,
         seeds: Sequence[tf.Tensor] | None = None,
     ) -> tf.Tensor:
-        """Computes one layer (Vaswani et al., 2017, section 3.1, as BERT has it).
+        """Computes one Transformer layer (Vaswani et al., 2017, section 3.1, as BERT has it).
 
         Args:
           hidden: [batch * length, hidden_size], any float dtype.
@@ -88,11 +93,11 @@ class TransformerLayer(keras.layers.Layer):
 
 
 class Dense(keras.layers.Layer):
-    """A layer that multiplies rows with a matrix, and adds a bias.
+    """A dense layer of an encoder: multiplies rows with a matrix, and adds a bias.
 
     Args:
-      inputs: numbers in a row.
-      outputs: numbers in a row of the result.
+      inputs: the number of numbers in a row.
+      outputs: the number of numbers in a row of the result.
       deviation: the standard deviation of the truncated normal distribution that the initial
         weights are drawn from. None: they are drawn from Glorot's uniform distribution,
         TensorFlow 1's default, which the original ELECTRA code leaves to `embeddings_project`
@@ -101,8 +106,8 @@ class Dense(keras.layers.Layer):
       name: the name of the layer, which the names of its weights begin with.
 
     Attributes:
-      kernel: the variable [inputs, outputs].
-      bias: the variable [outputs], 0 at first.
+      kernel: the variable [inputs, outputs], float32 in a run.
+      bias: the variable [outputs], float32 in a run; 0 at first.
     """
 
     def __init__(self, inputs: int, outputs: int, deviation: float | None, name: str):
@@ -111,12 +116,15 @@ class Dense(keras.layers.Layer):
         self.bias = self.add_weight(f"{name}/bias", [outputs], initializer="zeros")
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Computes the layer; [rows, inputs] -> [rows, outputs], in the policy's compute dtype."""
+        """Computes the dense layer of rows: float [rows, inputs] -> [rows, outputs].
+
+        The result is in the compute dtype of Keras' policy (float32 or bfloat16 in a run).
+        """
         return tf.nn.bias_add(tf.matmul(inputs, self.kernel), self.bias)
 
 
 def precise_dtype() -> tf.DType:
-    """Returns the dtype of computations that stay in float32 where all else is in bfloat16.
+    """Returns the dtype of what layers compute in float32 where all else is in bfloat16.
 
     It is `tf.float32`. Under Keras' policy "float64" it is `tf.float64`: so scripts/parity.py
     judges the rounding of the other code alone.
@@ -126,16 +134,16 @@ def precise_dtype() -> tf.DType:
 
 
 class LayerNorm(keras.layers.Layer):
-    """A layer that normalises rows over their last axis, in `precise_dtype`.
+    """A layer of an encoder that normalises rows over their last axis, in `precise_dtype`.
 
     Args:
-      size: numbers in a row.
+      size: the number of numbers in a row.
       epsilon: added to the variance.
       name: the name of the layer, which the names of its weights begin with.
 
     Attributes:
-      gamma: the variable [size] that scales, 1 at first.
-      beta: the variable [size] that is added, 0 at first.
+      gamma: the variable [size] that scales, float32 in a run; 1 at first.
+      beta: the variable [size] that is added, float32 in a run; 0 at first.
       epsilon: added to the variance.
     """
 
@@ -146,7 +154,7 @@ class LayerNorm(keras.layers.Layer):
         self.beta = self.add_weight(f"{name}/beta", [size], initializer="zeros")
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Computes the layer; [rows, size] -> [rows, size], of the same dtype."""
+        """Normalises rows: any float [rows, size] -> [rows, size] of the same dtype."""
         arguments = (tf.cast(x, precise_dtype()) for x in (inputs, self.gamma, self.beta))
         return tf.cast(_layer_norm(*arguments, self.epsilon), inputs.dtype)
 
@@ -178,10 +186,13 @@ def _layer_norm(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: f
 
 
 def shape_of(tensor: tf.Tensor) -> list[int | tf.Tensor]:
-    """Returns the list of a tensor's dimensions: ints where the graph knows them, else int32 [].
+    """Returns the shape of a layer's tensor as a list of sizes.
 
     Args:
       tensor: a tensor of known rank.
+
+    Returns:
+      For each axis an int where the graph knows the size, else int32 [].
 
     Raises:
       ValueError: the rank is not known.
@@ -196,7 +207,7 @@ def shape_of(tensor: tf.Tensor) -> list[int | tf.Tensor]:
 def weight(
     layer: keras.layers.Layer, name: str, shape: list[int], deviation: float | None
 ) -> tf.Variable:
-    """Adds a trainable weight to a layer.
+    """Adds a trainable weight to a Keras layer of an encoder.
 
     Args:
       layer: gets the weight.
@@ -213,3 +224,8 @@ def weight(
     else:
         initializer = keras.initializers.TruncatedNormal(stddev=deviation)
     return layer.add_weight(name, shape, initializer=initializer)
+
+
+def count_parameters(layer: keras.layers.Layer) -> int:
+    """Counts the trainable parameters of a layer, as pretraining prints them of its encoder."""
+    return sum(variable.shape.num_elements() for variable in layer.trainable_variables)

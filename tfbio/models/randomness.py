@@ -12,24 +12,24 @@ import tensorflow as tf
 
 from tfbio.models import target
 
-ALGORITHM = "philox"
+_ALGORITHM = "philox"
 
 
 def split(seed: tf.Tensor, count: int) -> list[tf.Tensor]:
-    """Splits a seed into independent seeds.
+    """Splits a random seed into independent seeds.
 
     Args:
       seed: int32 [2].
-      count: how many seeds.
+      count: the number of seeds.
 
     Returns:
       A list of `count` seeds, int32 [2] each.
     """
-    return tf.unstack(tf.random.split(seed, count, alg=ALGORITHM))
+    return tf.unstack(tf.random.split(seed, count, alg=_ALGORITHM))
 
 
 def fold_in(seed: tf.Tensor | list[int], number: tf.Tensor) -> tf.Tensor:
-    """Derives the seed for a number, such as that of a step or a replica.
+    """Derives the random seed for a number, such as that of a step or a replica, from another seed.
 
     Args:
       seed: int32 [2].
@@ -38,11 +38,11 @@ def fold_in(seed: tf.Tensor | list[int], number: tf.Tensor) -> tf.Tensor:
     Returns:
       int32 [2].
     """
-    return tf.random.fold_in(seed, tf.cast(number, tf.int32), alg=ALGORITHM)
+    return tf.random.fold_in(seed, tf.cast(number, tf.int32), alg=_ALGORITHM)
 
 
 def uniform(shape: list[int], seed: tf.Tensor) -> tf.Tensor:
-    """Draws uniform numbers of 24 random bits each.
+    """Draws uniform random numbers of 24 bits each, the same on every device.
 
     Args:
       shape: the shape of the result, a list of ints.
@@ -58,7 +58,7 @@ def uniform(shape: list[int], seed: tf.Tensor) -> tf.Tensor:
 def global_uniform(
     shape: list[int], seed: tf.Tensor, part: tf.Tensor | int = 0, parts: int = 1
 ) -> tf.Tensor:
-    """Draws uniform numbers: this replica's rows of one draw for the global batch.
+    """Draws uniform random numbers: this replica's rows of one draw for the global batch.
 
     So the numbers for an example do not depend on the number of replicas, nor on the number of
     parts that a replica's examples are divided into. Call it in a replica's context.
@@ -66,8 +66,9 @@ def global_uniform(
     Args:
       shape: the shape of the result, a list of ints.
       seed: int32 [2].
-      part: int32 [], the number of the part of the replica's examples that the rows belong to.
-      parts: how many parts a replica has.
+      part: int32 [], the number, from 0, of the part of the replica's examples that the rows belong
+        to.
+      parts: the number of parts that a replica has.
 
     Returns:
       float32 `shape`, in [0, 1).
@@ -93,7 +94,7 @@ def dropout(inputs: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor
       seed: int32 [2]; None for no dropout.
 
     Returns:
-      The shape and dtype of `inputs`.
+      A tensor of the shape and dtype of `inputs`.
     """
     dropped = round(rate * 2**16)
     if seed is None or dropped == 0:
@@ -113,7 +114,7 @@ def dropout(inputs: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor
 
 def _bits(shape: list[int], seed: tf.Tensor) -> tf.Tensor:
     return tf.random.stateless_uniform(
-        shape, seed, minval=None, maxval=None, dtype=tf.uint32, alg=ALGORITHM
+        shape, seed, minval=None, maxval=None, dtype=tf.uint32, alg=_ALGORITHM
     )
 
 
@@ -142,7 +143,7 @@ def _hashed_dropout(
 
 
 def hashed_bits(shape: tf.TensorShape, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Hashes the index of each element with a key.
+    """Makes 32 random bits for each element of a dropout on a TPU, by hashing its index with a key.
 
     Args:
       shape: the shape of the elements, static.

@@ -16,13 +16,13 @@ from tfbio.models.activations import gelu
 from tfbio.models.layers import precise_dtype, shape_of
 
 # The size of the layers below the scores of ends, and of questions without an answer.
-HIDDEN_SIZE = 512
+_HIDDEN_SIZE = 512
 # Taken from the scores of tokens that no answer can have; the original code's.
-MASKED_SCORE = 1000.0
+_MASKED_SCORE = 1000.0
 
 
 class TrainingLogits(NamedTuple):
-    """The logits that the losses of `SpanHead` are computed from.
+    """The logits in training of ELECTRA's head for answers, `SpanHead`, for its losses.
 
     Attributes:
       start: float32 [tokens], each token as the start of the answer.
@@ -36,10 +36,10 @@ class TrainingLogits(NamedTuple):
 
 
 class SpanHead(keras.layers.Layer):
-    """A layer that scores starts, ends for a start, and questions without an answer.
+    """ELECTRA's head for answers: scores starts of spans, ends for a start, and "no answer".
 
     The scores of ends come from the vectors of the token and of the start, side by side, through a
-    layer of `HIDDEN_SIZE`. The start is the true one in training, and each of the best `beam_size`
+    layer of 512 units. The start is the true one in training, and each of the best `beam_size`
     starts in turn in prediction. "No answer" is scored from the vector of [CLS] beside the mean of
     all vectors, weighted by the probability of each token as a start.
 
@@ -49,7 +49,8 @@ class SpanHead(keras.layers.Layer):
 
     Attributes:
       beam_size: the number of starts.
-      start, end_hidden, end, no_answer_hidden, no_answer: its dense layers, in `precise_dtype`.
+      start, end_hidden, end, no_answer_hidden, no_answer: Keras `Dense` layers, in
+        `precise_dtype`.
     """
 
     def __init__(self, size: int, beam_size: int):
@@ -62,15 +63,15 @@ class SpanHead(keras.layers.Layer):
             return layer
 
         self.start = dense("start", size, 1)
-        self.end_hidden = dense("end_hidden", 2 * size, HIDDEN_SIZE)
-        self.end = dense("end", HIDDEN_SIZE, 1)
-        self.no_answer_hidden = dense("no_answer_hidden", 2 * size, HIDDEN_SIZE, gelu)
-        self.no_answer = dense("no_answer", HIDDEN_SIZE, 1)
+        self.end_hidden = dense("end_hidden", 2 * size, _HIDDEN_SIZE)
+        self.end = dense("end", _HIDDEN_SIZE, 1)
+        self.no_answer_hidden = dense("no_answer_hidden", 2 * size, _HIDDEN_SIZE, gelu)
+        self.no_answer = dense("no_answer", _HIDDEN_SIZE, 1)
 
     def call(
         self, vectors: tf.Tensor, batch: dict[str, tf.Tensor], is_training: bool
     ) -> TrainingLogits | tf.Tensor:
-        """Scores the tokens of a batch.
+        """Scores a batch: tokens as starts and ends of answers, and windows for "no answer".
 
         Args:
           vectors: float32 [tokens, size], those of all rows laid end to end.
@@ -84,14 +85,15 @@ class SpanHead(keras.layers.Layer):
           In training `TrainingLogits`: `start` and `end`, float32 [tokens] each, and `no_answer`,
           float32 [windows]. Else float32 [tokens, 2 + beam_size]: the score of the token as a
           start; that of "no answer" of its window; and for each of the best starts, the best first
-          and of equals the first token, the logarithm of the probability that it is the end.
+          and of equals the first token, the logarithm of the probability that it is the end. All
+          scores are logits.
         """
         window = tf.reshape(batch["document_ids"], [-1])  # 0 for padding
         (count,) = shape_of(batch["first"])
         # The context, with the last [SEP]; and [CLS], which stands for "not here".
         is_first = tf.reshape(batch["position_ids"], [-1]) == 0
         may_be = (tf.reshape(batch["segment_ids"], [-1]) > 0) | is_first
-        masked = -MASKED_SCORE * tf.cast(~(may_be & (window > 0)), vectors.dtype)
+        masked = -_MASKED_SCORE * tf.cast(~(may_be & (window > 0)), vectors.dtype)
 
         start = tf.squeeze(self.start(vectors), -1) + masked
         probabilities = tf.exp(log_softmax(start, window, count))
@@ -142,7 +144,7 @@ class SpanHead(keras.layers.Layer):
 
 
 def log_softmax(logits: tf.Tensor, window: tf.Tensor, count: int | tf.Tensor) -> tf.Tensor:
-    """Computes the logarithm of the softmax over the tokens of each window.
+    """Computes the log-softmax of a span head's logits over the tokens of each window.
 
     Args:
       logits: float32 [tokens].
@@ -150,7 +152,7 @@ def log_softmax(logits: tf.Tensor, window: tf.Tensor, count: int | tf.Tensor) ->
       count: the number of windows, an int or int32 []; some may have no token.
 
     Returns:
-      float32 [tokens].
+      float32 [tokens], the logarithms (base e) of probabilities.
     """
     highest = tf.stop_gradient(tf.math.unsorted_segment_max(logits, window, count + 1))
     shifted = logits - tf.gather(highest, window)

@@ -17,7 +17,7 @@ from tfbio.models.span_head import SpanHead, TrainingLogits
 
 
 class TaskModel(keras.layers.Layer):
-    """A dense layer on an encoder, for each token or for one vector of a text.
+    """The model of a task to fine-tune: an encoder, and a dense layer for each token or text on it.
 
     With `pooling` "first" the head for texts is the original ELECTRA code's
     (finetune/classification/classification_tasks.py): the output for [CLS] as it is, without
@@ -71,21 +71,24 @@ class TaskModel(keras.layers.Layer):
 
     @property
     def of_tokens(self) -> bool:
-        """Returns True if each token has logits, False if each text has."""
+        """True if this model of a task computes logits of each token, False if of each text."""
         return self.head_config.of_tokens
 
     def call(
         self, batch: dict[str, tf.Tensor], seed: tf.Tensor | None = None
     ) -> tf.Tensor | tuple[tf.Tensor, tf.Tensor] | TrainingLogits:
-        """Computes the logits of a batch.
+        """Computes the logits of a batch for the model's task.
 
         Args:
           batch: as `packing.fill` makes it: int32 `input_ids`, `segment_ids`, `position_ids` and
             `document_ids` (the text's number, from 1; 0 for padding), [rows, row_length] each;
             `first`, int32 [texts], each text's first token when the rows are laid end to end; with
-            pooling by entities also `entities`, int32 [texts, 2, most tokens], or in their place
-            `entities_of_tokens`, int32 [rows, row_length, 2], and `real`, float32 [texts] (see
-            `fixed_shapes.Packer`).
+            pooling by entities also `entities`, int32 [texts, 2, most tokens], the places of the
+            tokens of each text's two entities, as in `first`; or in its place
+            `entities_of_tokens`, int32 [rows, row_length, 2], the number of the text in whose first
+            or second entity a token is, or 0, and `real`, float32 [texts], 1 for texts and 0 for
+            padding (see `FixedShapePacker`); with ELECTRA's head for answers and a seed also
+            `targets`, see `SpanHead.call`.
           seed: int32 [2], keys all dropout; None for evaluation, in which ELECTRA's head for
             answers does not look at the targets.
 
@@ -160,7 +163,7 @@ def _make_last_layer(size: int, head_config: HeadConfig) -> keras.layers.Layer:
 
 
 def _pool_entities(vectors: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
-    """Takes the maxima over entities of any number of tokens; see `fixed_shapes.Packer`."""
+    """Takes the maxima over entities of any number of tokens; see `FixedShapePacker`."""
     (texts,) = shape_of(batch["real"])
     first, second = (
         tf.math.unsorted_segment_max(vectors, tf.reshape(ids, [-1]) - 1, texts)

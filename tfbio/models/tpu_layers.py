@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from tfbio.models.layers import TransformerLayer
 
 
-class LayerWeights(NamedTuple):
-    """The weights of a Transformer layer with h hidden and f feed-forward units.
+class _LayerWeights(NamedTuple):
+    """The weights of a Transformer layer with h hidden and f feed-forward units, for a TPU.
 
     They are variables or tensors. The weights of several layers have a first dimension for the
     layer.
@@ -63,27 +63,29 @@ def run(
     attention_bias: tf.Tensor,
     seeds: Sequence[Sequence[tf.Tensor]] | None,
 ) -> tf.Tensor:
-    """Applies all layers.
+    """Applies all of an encoder's Transformer layers, one after the other, in the form for a TPU.
+
+    The result is that of calling each `TransformerLayer`, the form for CPUs and GPUs.
 
     Args:
       config: the settings of the encoder.
       layers: may be one layer, again and again.
-      hidden: [batch * length, hidden_size], the first layer's input, of static shape.
+      hidden: [batch * length, hidden_size], the first layer's input, float, of static shape.
       attention_bias: [batch, 1, 1 or length, length], added to the scores; the dtype of `hidden`.
       seeds: for each layer int32 [2] for each of its three dropouts; None for none.
 
     Returns:
-      [batch * length, hidden_size], in the dtype of `hidden`.
+      [batch * length, hidden_size], the last layer's output, in the dtype of `hidden`.
     """
     weights = [_weights(layer) for layer in layers]
     layer = functools.partial(_layer, config)
     return tf.transpose(layer_loop.run(layer, weights, tf.transpose(hidden), attention_bias, seeds))
 
 
-def _weights(layer: TransformerLayer) -> LayerWeights:
+def _weights(layer: TransformerLayer) -> _LayerWeights:
     """Collects a layer's weights."""
     attention, first = layer.attention_output, layer.attention_norm
-    return LayerWeights(
+    return _LayerWeights(
         *(layer.query_key_value.kernel, layer.query_key_value.bias),
         *(attention.kernel, attention.bias, first.gamma, first.beta),
         *(layer.intermediate.kernel, layer.intermediate.bias),
@@ -94,7 +96,7 @@ def _weights(layer: TransformerLayer) -> LayerWeights:
 
 def _layer(
     config: EncoderConfig,
-    weights: LayerWeights,
+    weights: _LayerWeights,
     hidden: tf.Tensor,
     attention_bias: tf.Tensor,
     seeds: Sequence[tf.Tensor] | None,
@@ -135,7 +137,7 @@ def _layer(
 
 def _attend(
     config: EncoderConfig,
-    weights: LayerWeights,
+    weights: _LayerWeights,
     hidden: tf.Tensor,
     attention_bias: tf.Tensor,
     seed: tf.Tensor | None,

@@ -19,11 +19,15 @@ from tfbio.objectives.masking import MaskedBatch
 
 
 class Parts(NamedTuple):
-    """The division of a replica's examples, or of a group of them, into parts.
+    """The parts of a replica's examples in the gradient accumulation of a pretraining step.
+
+    A replica's examples, or each group of them, are divided into `rounds` * `at_once` equal parts.
+    A part has a forward and a backward pass.
 
     Attributes:
-      rounds: rounds of parts, one after the other.
-      at_once: parts in a round, each with operations of its own, which may run at the same time.
+      rounds: the number of rounds of parts, at least 1, one after the other.
+      at_once: the number of parts in a round, at least 1, each with operations of its own, which
+        may run at the same time.
     """
 
     rounds: int
@@ -31,14 +35,17 @@ class Parts(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The examples of a replica that a forward pass sees, and the totals for their losses.
+    """The part of a replica's examples that one forward pass sees in gradient accumulation.
+
+    A group is one of those that `sum_of_clipped_groups` divides a replica's examples into.
 
     Attributes:
-      index: int32 [], the number of the part.
-      count: parts of a replica's examples.
-      masked: float32 [], masked tokens of the global batch, or of the group.
-      tokens: float32 [], all tokens of the global batch, or of the group, without padding.
-      shares: forward passes that the global batch, or the group, takes over all replicas.
+      index: int32 [], the number of the part among those of the replica, from 0.
+      count: the number of parts that the replica's examples are divided into.
+      masked: float32 [], the number of masked tokens of the global batch, or of the group.
+      tokens: float32 [], the number of all tokens but padding of the global batch, or of the group.
+      shares: the number of forward passes that the global batch, or the group, takes over all
+        replicas.
     """
 
     index: tf.Tensor
@@ -48,11 +55,15 @@ class Part(NamedTuple):
     shares: int
 
     def uniform(self, shape: list[int], seed: tf.Tensor) -> tf.Tensor:
-        """Draws uniform numbers: these examples' rows of one draw for the global batch.
+        """Draws a part's uniform numbers in gradient accumulation: its rows of a global draw.
+
+        So the numbers of an example do not depend on the number of parts or replicas. Call it in a
+        replica's context.
 
         Args:
-          shape: the shape of the result; its first dimension is the examples of this part.
-          seed: int32 [2].
+          shape: the shape of the result; its first dimension is the number of examples of this
+            part.
+          seed: int32 [2], the same for all parts and replicas.
 
         Returns:
           float32 `shape`, in [0, 1).
@@ -60,18 +71,29 @@ class Part(NamedTuple):
         return randomness.global_uniform(shape, seed, self.index, self.count)
 
     def dropout_seed(self, seed: tf.Tensor) -> tf.Tensor:
-        """Derives a seed that no other part has; int32 [2] -> int32 [2]."""
+        """Derives a part's dropout seed in gradient accumulation, so that no two parts share one.
+
+        Args:
+          seed: int32 [2], the same for all parts.
+
+        Returns:
+          int32 [2]; `seed` itself if there is one part.
+        """
         return seed if self.count == 1 else randomness.fold_in(seed, self.index)
 
 
 def whole(batch: dict[str, tf.Tensor], masked: MaskedBatch) -> Part:
-    """Returns the `Part` that has all of a replica's examples; call it in a replica's context.
+    """Makes the `Part` of all of a replica's examples, as in a step without gradient accumulation.
 
-    Its index is 0, its count 1, and its totals are those of the global batch.
+    Call it in a replica's context.
 
     Args:
-      batch: int32 [B, L] each, by name; `input_mask` is read.
+      batch: int32 [B, L] each, by name; `input_mask`, 1 for tokens and 0 for padding, is read.
       masked: the batch with masked tokens; its `weights`, float32 [B, N], are read.
+
+    Returns:
+      A `Part` with index 0, count 1, as many shares as there are replicas, and as its totals those
+      of the global batch, float32 [] each.
     """
     totals = _totals(batch, masked)
     replica = tf.distribute.get_replica_context()
@@ -95,20 +117,23 @@ def sum_over_parts(
     parts: Parts,
     group: Part | None = None,
 ) -> list[tf.Tensor]:
-    """Calls a function on each part of a replica's examples, and sums what it returns.
+    """Accumulates gradients: calls a function on each part of a replica's examples, and sums.
+
+    Call it in a replica's context.
 
     Args:
-      function: takes a part of `batch` and `masked`, and the `Part`; returns one tensor for each of
-        `like`: the gradients of a part's share of the loss.
-      batch: int32 [B, L] each, by name; B a multiple of all parts.
-      masked: the batch with masked tokens: a `MaskedBatch` of int32 [B, L] and int32 and float32
-        [B, N].
-      like: variables with the shapes and dtypes of the results.
+      function: takes a part of `batch` and `masked`, and the `Part`; returns a list of one tensor
+        for each of `like`: the gradients of a part's share of the loss.
+      batch: int32 [B, L] each, by name; B must be a multiple of the number of parts.
+      masked: the batch with masked tokens, a `MaskedBatch`: `input_ids`, int32 [B, L]; `positions`
+        and `ids`, int32 [B, N]; `weights`, float32 [B, N].
+      like: the variables whose gradients are summed; [] if `function` returns [], as in evaluation.
       parts: how the examples are divided.
-      group: which of the replica's examples these are; None: all.
+      group: the group that the examples are; None: all of the replica's examples.
 
     Returns:
-      A list of one sum for each of `like`, of its shape and dtype.
+      A list of one sum for each of `like`, a tensor of its shape and dtype; with a single part what
+      `function` returns.
     """
     everything = group or whole(batch, masked)
     rounds, at_once = parts
@@ -148,27 +173,28 @@ def sum_of_clipped_groups(
     groups: int,
     max_norm: float,
 ) -> list[tf.Tensor]:
-    """Calls `sum_over_parts` for each group of a replica's examples, clips each sum, and adds them.
+    """Accumulates the gradients of groups of a replica's examples, and clips each group's first.
 
-    The cores of a TPU do so in the original ELECTRA code, each with a group. `run_pretraining.py`
-    takes the means of a loss over a core's examples. `create_optimizer` of `model/optimization.py`
-    clips their gradient and gives it to `CrossShardOptimizer.apply_gradients`, which sums over the
-    cores. That optimizer would divide by their number in `compute_gradients`, which is not called.
+    A group's gradient is the result of `sum_over_parts`. The cores of a TPU do so in the original
+    ELECTRA code, each with a group. `run_pretraining.py` takes the means of a loss over a core's
+    examples. `create_optimizer` of `model/optimization.py` clips their gradient and gives it to
+    `CrossShardOptimizer.apply_gradients`, which sums over the cores. That optimizer would divide by
+    their number in `compute_gradients`, which is not called.
 
     Args:
-      function: takes a part of `batch` and `masked`, and the `Part`; returns one gradient for each
-        of `like`, of losses that are means over a group.
-      batch: int32 [B, L] each, by name; B a multiple of all parts of all groups.
-      masked: the batch with masked tokens: a `MaskedBatch` of int32 [B, L] and int32 and float32
-        [B, N].
-      like: variables with the shapes and dtypes of the results.
+      function: takes a part of `batch` and `masked`, and the `Part`; returns a list of one gradient
+        for each of `like`, of losses that are means over a group.
+      batch: int32 [B, L] each, by name; B must be a multiple of the parts of all groups.
+      masked: the batch with masked tokens, a `MaskedBatch`: `input_ids`, int32 [B, L]; `positions`
+        and `ids`, int32 [B, N]; `weights`, float32 [B, N].
+      like: the variables whose gradients are summed.
       parts: how each group is divided.
-      groups: how many a replica has; they are worked on one after the other.
+      groups: the number of groups of a replica, which are worked on one after the other.
       max_norm: the largest global norm that a group's gradient keeps.
 
     Returns:
-      A list of a gradient for each of `like`, of its shape and dtype; their global norm is at most
-      `groups` * `max_norm`.
+      A list of one gradient for each of `like`, a tensor of its shape and dtype; their global norm
+      is at most `groups` * `max_norm`.
     """
     rows = masked.ids.shape[0] // groups
 
@@ -216,3 +242,19 @@ def _sum_in_turn(
         maximum_iterations=len(indices),
     )
     return sums
+
+
+def share_of_mean(values: tf.Tensor, weights: tf.Tensor, total: tf.Tensor) -> tf.Tensor:
+    """Computes the share of some examples in a mean loss, a masked language model's or ELECTRA's.
+
+    The mean is weighted and over the global batch; the shares of all replicas and parts sum to it.
+    So gradients are summed, and the loss does not depend on how the batch is divided.
+
+    Args:
+      values, weights: float32, of one shape.
+      total: float32 [], the sum of the weights over the global batch.
+
+    Returns:
+      float32 [], the sum of values * weights, over the total and 1e-6 (no division by 0).
+    """
+    return tf.reduce_sum(values * weights) / (total + 1e-6)

@@ -14,36 +14,19 @@ from tfbio.models import randomness, target
 from tfbio.models.activations import ACTIVATIONS
 from tfbio.models.encoder import Encoder
 from tfbio.models.layers import Dense
-from tfbio.objectives import accumulation, gradients
-from tfbio.objectives.accumulation import Part
-from tfbio.objectives.masked_language_model import (
-    MaskedLanguageModelHead,
-    masked_loss,
-    most_likely,
-    share_of_mean,
-)
+from tfbio.objectives import accumulation, output_weight_gradients
+from tfbio.objectives.accumulation import Part, share_of_mean
+from tfbio.objectives.masked_language_model import MaskedLanguageModelHead, masked_loss, most_likely
 from tfbio.objectives.masking import MaskedBatch, replace_tokens
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.training.gradients import differentiate
 
 # Words whose probabilities `sample` cumulates at once.
-SAMPLING_BLOCK = 128
+_SAMPLING_BLOCK = 128
 
 
 class ElectraOutput(NamedTuple):
-    """The results of a forward pass; B examples, L tokens, N masked tokens, V words.
-
-    The losses are these examples' shares of the means over the global batch.
-
-    Attributes:
-      loss: float32 [], the weighted sum of the two losses.
-      generator_loss: float32 [], the share of the mean over the masked tokens.
-      discriminator_loss: float32 [], the share of the mean over all tokens.
-      generator_logits: float32 [B, N, V].
-      discriminator_logits: float32 [B, L], positive for tokens that it takes for replaced ones.
-      corrupted_ids: int32 [B, L], the tokens that the discriminator saw.
-      is_replaced: int32 [B, L], 1 for replaced tokens.
-    """
+    """The results of a forward pass, which `Electra.call` describes with their shapes."""
 
     loss: tf.Tensor
     generator_loss: tf.Tensor
@@ -54,18 +37,15 @@ class ElectraOutput(NamedTuple):
     is_replaced: tf.Tensor
 
 
-class Generated(NamedTuple):
-    """The generator's float32 loss [], float32 logits [B, N, V] and int32 corrupted_ids [B, L].
-
-    B examples have L tokens each, N of them masked; V is the size of the vocabulary.
-    """
+class _Generated(NamedTuple):
+    """The generator's float32 loss [], float32 logits [B, N, V] and int32 corrupted_ids [B, L]."""
 
     loss: tf.Tensor
     logits: tf.Tensor
     corrupted_ids: tf.Tensor
 
 
-class Discriminated(NamedTuple):
+class _Discriminated(NamedTuple):
     """The discriminator's float32 loss [], float32 logits [B, L] and int32 is_replaced [B, L]."""
 
     loss: tf.Tensor
@@ -74,11 +54,11 @@ class Discriminated(NamedTuple):
 
 
 class Electra(keras.layers.Layer):
-    """A generator and a discriminator on one block of embeddings.
+    """The model that ELECTRA pretrains: a generator and a discriminator on one block of embeddings.
 
-    The whole block is shared: token, position and segment embeddings and their LayerNorm, and the
-    token embeddings again as the generator's output weights. With `untied_generator` false, the
-    layers are shared too; with `untied_generator_embeddings`, not even the embeddings are; with
+    They share the whole block, token, position and segment embeddings and their LayerNorm; the
+    token embeddings are also the generator's output weights. With `untied_generator` false they
+    share the layers too; with `untied_generator_embeddings` not even the embeddings. With
     `uniform_generator` there is no generator.
 
     Args:
@@ -86,8 +66,13 @@ class Electra(keras.layers.Layer):
 
     Attributes:
       encoder: the discriminator's `Encoder`.
-      generator, generator_head: the generator's `Encoder` and its head; None without a generator.
-      discriminator_dense, discriminator_output: the discriminator's head, a `Dense` each.
+      generator, generator_head: the generator's `Encoder` and `MaskedLanguageModelHead`; None
+        without a generator.
+      discriminator_dense, discriminator_output: the discriminator's head, a `Dense` from
+        hidden_size to hidden_size and one to 1.
+
+    Raises:
+      ConfigError: the generator's sizes do not go together.
     """
 
     def __init__(self, config: PretrainingConfig):
@@ -112,9 +97,12 @@ class Electra(keras.layers.Layer):
 
     @property
     def generator_variables(self) -> list[tf.Variable]:
-        """The list of the generator's trainable variables that the discriminator does not share.
+        """The list of the variables of ELECTRA's generator that the discriminator does not share.
 
-        They alone learn in `generator_warmup_steps`. It needs a generator, else AttributeError.
+        They alone learn in `generator_warmup_steps`.
+
+        Raises:
+          AttributeError: there is no generator.
         """
         shared = {id(variable) for variable in self.encoder.trainable_variables}
         own = self.generator.trainable_variables + self.generator_head.trainable_variables
@@ -129,11 +117,11 @@ class Electra(keras.layers.Layer):
         part: Part | None = None,
         corrupted_ids: tf.Tensor | None = None,
     ) -> ElectraOutput:
-        """Computes both losses on a batch.
+        """Computes ELECTRA's logits and both losses on a batch; call it in a replica's context.
 
         Args:
-          batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each; where examples hold
-            several documents, also `document_ids` and `position_ids`, see `Encoder`.
+          batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each, of static shape;
+            where examples hold several documents, also `document_ids` and `position_ids`.
           masked: the batch with masked tokens: `input_ids`, int32 [B, L], `positions` and `ids`,
             int32 [B, N], and `weights`, float32 [B, N].
           seed: int32 [2], keys the generator's samples and the dropout.
@@ -142,8 +130,11 @@ class Electra(keras.layers.Layer):
           corrupted_ids: int32 [B, L], the tokens that the discriminator sees, in place of a sample.
 
         Returns:
-          An `ElectraOutput`: losses, float32 []; logits, float32 [B, N, V] and [B, L];
-          `corrupted_ids` and `is_replaced`, int32 [B, L].
+          A named tuple. `loss`, the weighted sum of `generator_loss` and `discriminator_loss`,
+          float32 [] each, is these examples' share of the global batch's mean. `generator_logits`:
+          float32 [B, N, V]. `discriminator_logits`: float32 [B, L], positive for tokens that it
+          takes for replaced ones. `corrupted_ids`: int32 [B, L], what the discriminator saw.
+          `is_replaced`: int32 [B, L], 1 for replaced tokens, else 0.
         """
         part = part or accumulation.whole(batch, masked)
         generated = self._generate(batch, masked, seed, training, part)
@@ -160,8 +151,8 @@ class Electra(keras.layers.Layer):
         seed: tf.Tensor,
         part: Part | None = None,
         corrupted_ids: tf.Tensor | None = None,
-    ) -> tuple[ElectraOutput, list[gradients.Gradient]]:
-        """Computes the output of a call in training, and the gradients of its loss.
+    ) -> tuple[ElectraOutput, list[output_weight_gradients.Gradient]]:
+        """Computes ELECTRA's output in training, and the gradients of its loss.
 
         The generator's backward pass ends before the discriminator's forward pass begins: its
         activations are gone by then, and never take memory beside the discriminator's.
@@ -173,12 +164,12 @@ class Electra(keras.layers.Layer):
           seed, part, corrupted_ids: as for `call`; int32 [2], a `Part`, int32 [B, L].
 
         Returns:
-          A pair of the `ElectraOutput` and a list of a gradient for each variable, of its shape
-          and dtype; None where the loss does not depend on it.
+          A pair of the output, as of `call`, and a list of a gradient for each variable: a tensor
+          or a `tf.IndexedSlices` of its shape and dtype, or None if the loss does not depend on it.
         """
         part = part or accumulation.whole(batch, masked)
 
-        def generate(output_weights: tf.Tensor | None) -> tuple[tf.Tensor, Generated]:
+        def generate(output_weights: tf.Tensor | None) -> tuple[tf.Tensor, _Generated]:
             generated = self._generate(batch, masked, seed, True, part, output_weights)
             return self.config.generator_weight * generated.loss, generated
 
@@ -186,7 +177,9 @@ class Electra(keras.layers.Layer):
             (_, generated), first = generate(None), [None] * len(variables)
         else:
             table = self.generator.embeddings.word
-            generated, first = gradients.with_output_weights(generate, table, variables)
+            generated, first = output_weight_gradients.with_output_weights(
+                generate, table, variables
+            )
 
         if corrupted_ids is None:
             corrupted_ids = generated.corrupted_ids
@@ -196,12 +189,12 @@ class Electra(keras.layers.Layer):
             last = self.generator.embeddings.layer_norm.beta
             corrupted_ids += _zero_after(last, variables, first)
 
-        def discriminate() -> tuple[tf.Tensor, Discriminated]:
+        def discriminate() -> tuple[tf.Tensor, _Discriminated]:
             discriminated = self._discriminate(batch, corrupted_ids, seed, True, part)
             return self.config.discriminator_weight * discriminated.loss, discriminated
 
         discriminated, second = differentiate(discriminate, variables)
-        summed = [gradients.add(*pair) for pair in zip(first, second, strict=True)]
+        summed = [output_weight_gradients.add(*pair) for pair in zip(first, second, strict=True)]
         return self._output(generated, discriminated, corrupted_ids), summed
 
     def _generate(
@@ -212,7 +205,7 @@ class Electra(keras.layers.Layer):
         training: bool,
         part: Part,
         output_weights: tf.Tensor | None = None,
-    ) -> Generated:
+    ) -> _Generated:
         config = self.config
         sample_seed, dropout_seed, _ = randomness.split(seed, 3)
         if self.generator is None:
@@ -232,7 +225,7 @@ class Electra(keras.layers.Layer):
         corrupted_ids = replace_tokens(
             batch["input_ids"], masked.positions, sampled_ids, masked.weights > 0
         )
-        return Generated(masked_loss(logits, masked, part), logits, corrupted_ids)
+        return _Generated(masked_loss(logits, masked, part), logits, corrupted_ids)
 
     def _discriminate(
         self,
@@ -241,7 +234,7 @@ class Electra(keras.layers.Layer):
         seed: tf.Tensor,
         training: bool,
         part: Part,
-    ) -> Discriminated:
+    ) -> _Discriminated:
         *_, dropout_seed = randomness.split(seed, 3)
         dropout_seed = part.dropout_seed(dropout_seed) if training else None
         context = {name: values for name, values in batch.items() if name != "input_ids"}
@@ -249,10 +242,10 @@ class Electra(keras.layers.Layer):
         logits = self.discriminate(self.encoder(corrupted_ids, **context, seed=dropout_seed))
         losses = tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(is_replaced, tf.float32), logits)
         weights = tf.cast(batch["input_mask"], tf.float32)
-        return Discriminated(share_of_mean(losses, weights, part.tokens), logits, is_replaced)
+        return _Discriminated(share_of_mean(losses, weights, part.tokens), logits, is_replaced)
 
     def _output(
-        self, generated: Generated, discriminated: Discriminated, corrupted_ids: tf.Tensor
+        self, generated: _Generated, discriminated: _Discriminated, corrupted_ids: tf.Tensor
     ) -> ElectraOutput:
         config = self.config
         return ElectraOutput(
@@ -267,13 +260,13 @@ class Electra(keras.layers.Layer):
         )
 
     def set_frequency_biases(self, counts: np.ndarray) -> None:
-        """Sets the output biases to the base rates, which are known before any context is.
+        """Sets the output biases of ELECTRA's two heads to the base rates; returns nothing.
 
         The generator's are the words' log frequencies. The discriminator's is the log odds of the
-        share of masked tokens. It returns nothing.
+        share of masked tokens, `mask_prob`.
 
         Args:
-          counts: int [V], how often each word occurs.
+          counts: int [V], how often each word occurs; each counts once more.
         """
         if self.generator_head is not None:
             self.generator_head.set_frequency_biases(counts)
@@ -281,10 +274,10 @@ class Electra(keras.layers.Layer):
         self.discriminator_output.bias.assign([np.log(masked / (1.0 - masked))])
 
     def discriminate(self, hidden: tf.Tensor) -> tf.Tensor:
-        """Computes the discriminator's logits, which are positive for replaced tokens.
+        """Computes the logits of ELECTRA's discriminator, which are positive for replaced tokens.
 
         Args:
-          hidden: [B, L, hidden_size], the encoder's output, of static shape.
+          hidden: any float dtype [B, L, hidden_size], the encoder's output, of static shape.
 
         Returns:
           float32 [B, L].
@@ -297,7 +290,9 @@ class Electra(keras.layers.Layer):
 
 
 def _zero_after(
-    last: tf.Variable, variables: list[tf.Variable], computed: list[gradients.Gradient]
+    last: tf.Variable,
+    variables: list[tf.Variable],
+    computed: list[output_weight_gradients.Gradient],
 ) -> tf.Tensor | int:
     """Returns a zero, int32 [], that takes a backward pass: XLA drops control dependencies.
 
@@ -311,14 +306,15 @@ def _zero_after(
 
 
 class ElectraMetrics:
-    """Averages of the figures that are logged, in training and on held-out text.
+    """The averages of ELECTRA's losses and accuracies that are logged, in training and evaluation.
 
     Attributes:
-      all: the list of every metric, a float32 [] each, by whose names the figures are logged.
+      all: the list of every Keras metric; each has a float32 [] result and the name of its figure.
       losses: the list of the means "loss", "generator_loss" and "discriminator_loss".
-      generator_accuracy, discriminator_accuracy: the means of these names.
+      generator_accuracy, discriminator_accuracy: the shares of tokens, named so, that each gets
+        right.
       precision, recall, auc: "discriminator_precision", "discriminator_recall" and
-        "discriminator_auc".
+        "discriminator_auc", of replaced tokens.
     """
 
     def __init__(self) -> None:
@@ -342,13 +338,13 @@ class ElectraMetrics:
         output: ElectraOutput,
         part: Part,
     ) -> None:
-        """Adds a batch, or a part of it, and returns nothing; call it in a replica's context.
+        """Adds a batch, or a part, to ELECTRA's metrics, in a replica's context; returns nothing.
 
         Args:
           batch: int32 [B, L] each, by name; `input_mask` is read.
-          masked: the batch with masked tokens; its `ids` and `weights`, [B, N], are read.
+          masked: the batch with masked tokens; int32 `ids` and float32 `weights`, [B, N], are read.
+          output: the output of `Electra` for them.
           part: which examples these are; its `shares` is read.
-          output: the `ElectraOutput` for them.
         """
         for metric in self.losses:
             metric.update_state(getattr(output, metric.name) * part.shares)
@@ -363,13 +359,13 @@ class ElectraMetrics:
 
 
 def sample(logits: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
-    """Draws a word from softmax(logits) for each masked token, by inversion.
+    """Samples ELECTRA's replacements: draws a word from softmax(logits) for each masked token.
 
-    It is the word at which the cumulated probability passes a uniform number. That takes one random
-    number where Gumbel's trick takes V, compiles under XLA, which
+    The draw is by inversion: it takes the word at which the cumulated probability passes a uniform
+    number. That takes one random number where Gumbel's trick takes V, compiles under XLA, which
     `tf.random.stateless_categorical` does not, and gives the same words on any number of replicas.
-    Words are cumulated in blocks, then within the one block that is hit: cumulating all of them
-    took an eighth of a small model's step on a CPU.
+    Words are cumulated in blocks, then within the block that is hit: cumulating all took an eighth
+    of a small model's step on a CPU.
 
     Args:
       logits: float32 [B, N, V], of static shape.
@@ -381,15 +377,15 @@ def sample(logits: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
     batch, count, words = logits.shape
     rows = batch * count
     probabilities = tf.nn.softmax(tf.reshape(logits, [rows, words]))
-    probabilities = tf.pad(probabilities, [[0, 0], [0, -words % SAMPLING_BLOCK]])
-    blocks = tf.reshape(probabilities, [rows, -1, SAMPLING_BLOCK])
+    probabilities = tf.pad(probabilities, [[0, 0], [0, -words % _SAMPLING_BLOCK]])
+    blocks = tf.reshape(probabilities, [rows, -1, _SAMPLING_BLOCK])
     sums = tf.reduce_sum(blocks, axis=-1)
     ends = tf.cumsum(sums, axis=-1)
     threshold = tf.reshape(draw, [rows, 1]) * ends[:, -1:]
     block = _first_above(ends, threshold)
     before = tf.gather(ends - sums, block, batch_dims=1)
     within = tf.cumsum(tf.gather(blocks, block, batch_dims=1), axis=-1)
-    word = block * SAMPLING_BLOCK + _first_above(within, threshold - before[:, tf.newaxis])
+    word = block * _SAMPLING_BLOCK + _first_above(within, threshold - before[:, tf.newaxis])
     return tf.reshape(tf.minimum(word, words - 1), [batch, count])
 
 

@@ -14,7 +14,7 @@ from tfbio.models.activations import ACTIVATIONS
 from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.layers import Dense, LayerNorm
-from tfbio.objectives import accumulation, gradients
+from tfbio.objectives import accumulation, output_weight_gradients
 from tfbio.objectives.accumulation import Part
 from tfbio.objectives.masking import MaskedBatch
 from tfbio.objectives.pretraining_config import PretrainingConfig
@@ -33,7 +33,7 @@ class MaskedLanguageModelOutput(NamedTuple):
 
 
 class MaskedLanguageModel(keras.layers.Layer):
-    """An encoder, and a head whose output weights are the encoder's token embeddings.
+    """The masked language model: an encoder, and a head whose output weights are its embeddings.
 
     Args:
       config: all settings.
@@ -42,7 +42,7 @@ class MaskedLanguageModel(keras.layers.Layer):
       config: all settings.
       encoder: the `Encoder`.
       head: the `MaskedLanguageModelHead`.
-      sentence_pair_head: a `SentencePairHead` if `config.sentence_pair_head` is set; None without.
+      sentence_pair_head: a `SentencePairHead` if `config.sentence_pair_head` is set; else None.
     """
 
     def __init__(self, config: PretrainingConfig):
@@ -63,21 +63,23 @@ class MaskedLanguageModel(keras.layers.Layer):
         part: Part | None = None,
         output_weights: tf.Tensor | None = None,
     ) -> MaskedLanguageModelOutput:
-        """Computes the loss on a batch.
+        """Computes the masked language model's logits and loss on a batch.
+
+        Call it in a replica's context.
 
         Args:
-          batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each; where examples hold
-            several documents, also `document_ids` and `position_ids`.
+          batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each, of static shape;
+            where examples hold several documents, also `document_ids` and `position_ids`.
           masked: the batch with masked tokens: `input_ids`, int32 [B, L], `positions` and `ids`,
             int32 [B, N], and `weights`, float32 [B, N].
           seed: int32 [2], keys the dropout.
           training: True for dropout.
           part: which of the replica's examples these are; None: all.
-          output_weights: [V, embedding_size]; None: the token embeddings.
+          output_weights: any float dtype [V, embedding_size]; None: the token embeddings.
 
         Returns:
-          A `MaskedLanguageModelOutput`: `loss`, float32 [], these examples' share of the mean over
-          the global batch's masked tokens, and `logits`, float32 [B, N, V].
+          A named tuple of `loss`, float32 [], these examples' share of the mean over the global
+          batch's masked tokens, and `logits`, float32 [B, N, V].
         """
         part = part or accumulation.whole(batch, masked)
         context = {name: values for name, values in batch.items() if name != "input_ids"}
@@ -95,8 +97,8 @@ class MaskedLanguageModel(keras.layers.Layer):
         masked: MaskedBatch,
         seed: tf.Tensor,
         part: Part | None = None,
-    ) -> tuple[MaskedLanguageModelOutput, list[gradients.Gradient]]:
-        """Computes the output of a call in training, and the gradients of its loss.
+    ) -> tuple[MaskedLanguageModelOutput, list[output_weight_gradients.Gradient]]:
+        """Computes the masked language model's output in training, and the gradients of its loss.
 
         Args:
           variables: the variables to differentiate with respect to.
@@ -107,9 +109,9 @@ class MaskedLanguageModel(keras.layers.Layer):
           part: which of the replica's examples these are; None: all.
 
         Returns:
-          A pair of the output (`loss`, float32 [], and `logits`, float32 [B, N, V]) and a list of a
-          gradient for each variable, of its shape and dtype; None where the loss does not depend on
-          it.
+          A pair of the output, a named tuple of `loss`, float32 [], and `logits`, float32
+          [B, N, V], and a list of a gradient for each variable: a tensor of its shape and dtype, or
+          a `tf.IndexedSlices` of it; None where the loss does not depend on it.
         """
 
         def forward(output_weights: tf.Tensor) -> tuple[tf.Tensor, MaskedLanguageModelOutput]:
@@ -117,10 +119,12 @@ class MaskedLanguageModel(keras.layers.Layer):
             return output.loss, output
 
         table = self.encoder.embeddings.word
-        return gradients.with_output_weights(forward, table, variables)
+        return output_weight_gradients.with_output_weights(forward, table, variables)
 
     def set_frequency_biases(self, counts: np.ndarray) -> None:
-        """Sets the output biases to the words' log frequencies; returns nothing.
+        """Sets the masked language model's output biases to the words' log frequencies.
+
+        Returns nothing.
 
         Args:
           counts: int [V], how often each word occurs; each counts once more.
@@ -129,7 +133,9 @@ class MaskedLanguageModel(keras.layers.Layer):
 
 
 class MaskedLanguageModelMetrics:
-    """Averages of the figures that are logged, in training and on held-out text.
+    """The averages of a masked language model's loss and accuracy that are logged.
+
+    The figures are of training or of held-out text.
 
     Attributes:
       loss: the mean of the loss, named "loss".
@@ -149,10 +155,12 @@ class MaskedLanguageModelMetrics:
         output: MaskedLanguageModelOutput,
         part: Part,
     ) -> None:
-        """Adds a batch, or a part of it, and returns nothing; call it in a replica's context.
+        """Adds a batch, or a part of it, to the masked language model's metrics; returns nothing.
+
+        Call it in a replica's context.
 
         Args:
-          batch: int32 [B, L] each, by name.
+          batch: int32 [B, L] each, by name; not read.
           masked: the batch with masked tokens; its `ids`, int32 [B, N], and `weights`, float32
             [B, N], are read.
           part: which of the replica's examples these are; its `shares` is read.
@@ -165,16 +173,18 @@ class MaskedLanguageModelMetrics:
 
 
 class MaskedLanguageModelHead(keras.layers.Layer):
-    """A layer that scores every word of the vocabulary at the masked positions, and only there.
+    """The masked language model's head, which scores all words at the masked positions only.
+
+    ELECTRA's generator has it, too. Its output weights are token embeddings, which `call` is given.
 
     Args:
       config: the settings of the encoder whose output the head sees.
 
     Attributes:
       dense: a `Dense` from hidden_size to embedding_size.
-      activation: the function after it.
+      activation: the function after it, of a tensor.
       layer_norm: a `LayerNorm` of embedding_size.
-      output_bias: the variable [vocab_size], 0 at first.
+      output_bias: the variable float32 [vocab_size], 0 at first.
     """
 
     def __init__(self, config: EncoderConfig):
@@ -196,12 +206,12 @@ class MaskedLanguageModelHead(keras.layers.Layer):
     def call(
         self, hidden: tf.Tensor, positions: tf.Tensor, word_embeddings: tf.Variable
     ) -> tf.Tensor:
-        """Computes the logits of all words at the masked positions.
+        """Computes a masked language model's logits: the scores of all words at masked positions.
 
         Args:
-          hidden: [B, L, hidden_size], the encoder's output, any float dtype.
+          hidden: any float dtype [B, L, hidden_size], the encoder's output.
           positions: int32 [B, N], of static shape.
-          word_embeddings: [V, embedding_size], the output weights.
+          word_embeddings: any float dtype [V, embedding_size], the output weights.
 
         Returns:
           float32 [B, N, V].
@@ -214,7 +224,9 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         return tf.reshape(logits, [batch, count, -1])
 
     def set_frequency_biases(self, counts: np.ndarray) -> None:
-        """Sets the output biases to the words' log frequencies; returns nothing.
+        """Sets the biases of a masked language model's head to the words' log frequencies.
+
+        Returns nothing.
 
         Args:
           counts: int [V], how often each word occurs; each counts once more.
@@ -224,9 +236,10 @@ class MaskedLanguageModelHead(keras.layers.Layer):
 
 
 class SentencePairHead(keras.layers.Layer):
-    """BERT's pooler and its classifier of pairs: next sentence, or ALBERT's sentence order.
+    """The head for sentence pairs of a masked language model that came in with one: BERT's pooler.
 
-    No objective here trains it: its weights, which are not trainable, go out as they came in.
+    Its classifier is BERT's of next sentences, or ALBERT's of sentence order. No objective here
+    trains the head: its weights, which are not trainable, go out as they came in.
 
     Args:
       config: the settings of the encoder whose output the head sees.
@@ -243,19 +256,37 @@ class SentencePairHead(keras.layers.Layer):
         self.classifier = Dense(size, 2, deviation, "classifier")
 
     def call(self, hidden: tf.Tensor) -> tf.Tensor:
-        """Computes the logits of the two classes; [B, L, hidden_size] -> float32 [B, 2]."""
+        """Computes a masked language model's logits for the two classes of sentence pairs.
+
+        Args:
+          hidden: any float dtype [B, L, hidden_size], the encoder's output; the first token is
+            read.
+
+        Returns:
+          float32 [B, 2].
+        """
         return tf.cast(self.classifier(tf.tanh(self.pooler(hidden[:, 0]))), tf.float32)
 
 
 def most_likely(logits: tf.Tensor) -> tf.Tensor:
-    """Returns the number of the word with the highest score; float32 [B, N, V] -> int32 [B, N]."""
+    """Finds the word with a masked language model's highest score at each masked position.
+
+    Args:
+      logits: float32 [B, N, V].
+
+    Returns:
+      int32 [B, N], the numbers of the words.
+    """
     # In the shape that the product has: another would be a copy on a TPU.
     rows = tf.reshape(logits, [-1, logits.shape[-1]])
     return tf.reshape(tf.argmax(rows, axis=-1, output_type=tf.int32), logits.shape[:-1])
 
 
 def masked_loss(logits: tf.Tensor, masked: MaskedBatch, part: Part) -> tf.Tensor:
-    """Computes these examples' share of the mean cross entropy over the masked tokens.
+    """Computes a masked language model's loss on some examples: their share of a mean.
+
+    The mean is that of the cross entropy over the masked tokens of the global batch, or of the
+    group that a `Part` belongs to.
 
     Args:
       logits: float32 [B, N, V].
@@ -267,20 +298,4 @@ def masked_loss(logits: tf.Tensor, masked: MaskedBatch, part: Part) -> tf.Tensor
       float32 [].
     """
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(masked.ids, logits)
-    return share_of_mean(losses, masked.weights, part.masked)
-
-
-def share_of_mean(values: tf.Tensor, weights: tf.Tensor, total: tf.Tensor) -> tf.Tensor:
-    """Computes what these examples add to the weighted mean over the global batch.
-
-    The shares of all replicas and parts sum to the mean. So gradients are summed, and the loss
-    does not depend on how the batch is divided.
-
-    Args:
-      values, weights: float32, of one shape.
-      total: float32 [], the sum of the weights over the global batch.
-
-    Returns:
-      float32 [], the sum of values * weights, over the total and 1e-6 (no division by 0).
-    """
-    return tf.reduce_sum(values * weights) / (total + 1e-6)
+    return accumulation.share_of_mean(losses, masked.weights, part.masked)

@@ -15,12 +15,12 @@ from tfbio.objectives.pretraining_config import PretrainingConfig
 
 # SpanBERT (Joshi et al., 2020), section 3.1: a span has l words, l drawn from a geometric
 # distribution with p = 0.2, at most 10.
-SPAN_GEOMETRIC_P = 0.2
-LONGEST_SPAN = 10
+_SPAN_GEOMETRIC_P = 0.2
+_LONGEST_SPAN = 10
 
 
 class MaskedBatch(NamedTuple):
-    """A batch with masked tokens; B examples, L tokens each, at most N of them masked.
+    """A batch of pretraining examples after masking; B examples, L tokens, N masked at most.
 
     Attributes:
       input_ids: int32 [B, L], with [MASK] at (most of) the masked positions.
@@ -37,7 +37,7 @@ class MaskedBatch(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Masking:
-    """Settings of `mask_tokens` that are the same at every step.
+    """The settings of masking, in pretraining, that are the same at every step.
 
     Attributes:
       mask_id: the [MASK] token.
@@ -67,17 +67,18 @@ class Masking:
 
 
 def scheduled_prob(config: PretrainingConfig, step: tf.Tensor) -> tf.Tensor:
-    """Returns the share of tokens to mask in a step.
+    """Computes the share of tokens that masking takes in a step of pretraining, which may grow.
 
     It grows from `mask_prob` to `final_mask_prob` in `mask_prob_stages` equal steps, each on an
-    equal part of the run, as PubMedBERT's authors describe it (Gu et al., 2020, section 2.3).
+    equal part of the run, as PubMedBERT's authors describe it (Gu et al., 2020, section 2.3). Where
+    `final_mask_prob` is 0, it is always `mask_prob`.
 
     Args:
       config: all settings.
       step: int64 [], the steps done before.
 
     Returns:
-      float32 [].
+      float32 [], in (0, 1].
     """
     first, last, stages = config.mask_prob, config.final_mask_prob, config.mask_prob_stages
     if not last:
@@ -95,19 +96,21 @@ def mask_tokens(
     mask_prob: float | tf.Tensor,
     seed: tf.Tensor,
 ) -> MaskedBatch:
-    """Masks a share of each example's tokens, and returns them beside the masked batch.
+    """Masks a share of each pretraining example's tokens, and returns them beside the masked batch.
 
     The count is the original ELECTRA code's: round(tokens * mask_prob), at least 1, at most
     `limit`; [CLS] and [SEP] are counted, padding is not. With the unit "word" it is the most that
-    is masked: as in BERT's code, a word that is too long for what is left is passed over.
+    is masked: as in BERT's code, a word that is too long for what is left is passed over. Call it
+    in a replica's context.
 
     Args:
-      input_ids: int32 [B, L], static shape.
+      input_ids: int32 [B, L], of static shape.
       input_mask: int32 [B, L], 1 for tokens, 0 for padding.
       masking: the settings that are the same at every step.
       limit: N, the most tokens of an example that are masked, see
         `PretrainingConfig.max_predictions`.
-      mask_prob: the share of the tokens that is masked; float32 [] where it changes with the step.
+      mask_prob: the share of the tokens that is masked, a float, or float32 [] where it changes
+        with the step.
       seed: int32 [2], keys the draw. It covers the global batch, of which each replica takes its
         part, so the masks do not depend on the number of replicas.
 
@@ -155,19 +158,19 @@ def mask_tokens(
 def replace_tokens(
     input_ids: tf.Tensor, positions: tf.Tensor, ids: tf.Tensor, changed: tf.Tensor
 ) -> tf.Tensor:
-    """Returns `input_ids` with some of `ids` written at their positions.
+    """Writes other tokens, such as [MASK], at masked positions of a batch.
 
     Where a position occurs twice, the mean of its ids is written, rounded down, as the original
     ELECTRA code does (`scatter_update`): for [MASK] that is [MASK].
 
     Args:
-      input_ids: int32 [B, L].
-      positions: int32 [B, N].
-      ids: int32 [B, N].
+      input_ids: int32 [B, L], the tokens before.
+      positions: int32 [B, N], where to write.
+      ids: int32 [B, N], the tokens to write.
       changed: bool [B, N], which of them are written.
 
     Returns:
-      int32 [B, L].
+      int32 [B, L], the tokens after.
     """
     rows = tf.broadcast_to(tf.range(positions.shape[0])[:, tf.newaxis], positions.shape)
     places = tf.stack([rows, positions], axis=-1)
@@ -264,6 +267,6 @@ def _span_lengths(draw: tf.Tensor) -> tf.Tensor:
     Returns:
       int32 [...].
     """
-    share = (1 - SPAN_GEOMETRIC_P) ** np.arange(LONGEST_SPAN)
+    share = (1 - _SPAN_GEOMETRIC_P) ** np.arange(_LONGEST_SPAN)
     ends = np.cumsum(share / share.sum()).astype(np.float32)[:-1]
     return 1 + tf.reduce_sum(tf.cast(draw[..., tf.newaxis] >= ends, tf.int32), axis=-1)

@@ -18,7 +18,6 @@ from tfbio.models.encoder_cost import (
     word_head_parameters,
 )
 from tfbio.objectives.pretraining_config import PretrainingConfig
-from tfbio.training.devices import HAVE_BFLOAT16
 
 
 class Parameters(NamedTuple):
@@ -37,14 +36,20 @@ class Parameters(NamedTuple):
 
 
 def parameters(config: PretrainingConfig) -> Parameters:
-    """Counts the parameters, as `pretraining.count_parameters` does, without making a model.
+    """Counts the parameters of the models of a pretraining objective, without making one.
+
+    The counts are those of `layers.count_parameters`.
 
     Args:
       config: all settings.
 
     Returns:
-      A `Parameters`: the counts of the `encoder`, of the `generator` alone with its head (0 for
-      "mlm"), and of `all`.
+      A named tuple of ints: `encoder`, of the encoder, which is kept; `generator`, of the generator
+      alone, with its head (only the head where the encoder itself is the generator; 0 for "mlm" and
+      without a generator); `all`, of all that is learnt.
+
+    Raises:
+      ConfigError: the generator's sizes do not go together.
     """
     shape = config.encoder
     encoder = encoder_parameters(shape)
@@ -64,13 +69,19 @@ def parameters(config: PretrainingConfig) -> Parameters:
 def example_flops(
     config: PretrainingConfig, sequence_length: int, generator_alone: bool = False
 ) -> int:
-    """Returns the number of FLOPs of training on one example, forward and backward.
+    """Counts the FLOPs that a pretraining objective takes for one example, forward and backward.
 
     Args:
       config: all settings.
       sequence_length: tokens of the example.
-      generator_alone: True if the generator alone learns. The discriminator then has a forward
-        pass, for the figures that are logged.
+      generator_alone: True if the generator alone learns, which "electra" only has. The
+        discriminator then has a forward pass, for the figures that are logged.
+
+    Returns:
+      FLOPs, an int, a multiplication with its addition as two.
+
+    Raises:
+      ConfigError: the generator's sizes do not go together.
     """
     masked_tokens = config.max_predictions(sequence_length)
     if config.objective == "mlm":
@@ -88,12 +99,18 @@ def example_flops(
 
 
 def run_flops(config: PretrainingConfig, first_step: int = 0, last_step: int | None = None) -> int:
-    """Returns the number of FLOPs of steps, each on a global batch, over all phases.
+    """Adds up the FLOPs that a pretraining objective takes in a range of steps, over all phases.
 
     Args:
       config: all settings.
       first_step: the number of the first step, from 0.
       last_step: the number of the first step after them; None: to the end of the run.
+
+    Returns:
+      FLOPs, an int; each step is on a global batch of `train_batch_size` examples.
+
+    Raises:
+      ConfigError: the generator's sizes do not go together.
     """
     last_step = config.num_train_steps if last_step is None else last_step
     flops = phase_start = 0
@@ -107,21 +124,6 @@ def run_flops(config: PretrainingConfig, first_step: int = 0, last_step: int | N
         flops += examples * config.train_batch_size
         phase_start = phase_end
     return flops
-
-
-def precision_on(config: PretrainingConfig, name: str) -> str:
-    """Returns the precision of a run on a named device.
-
-    Args:
-      config: all settings.
-      name: one of `devices.DEVICES`, such as "tpu-v3-8".
-
-    Returns:
-      "bfloat16" or "float32"; for the setting "auto" bfloat16 on devices that multiply it as such.
-    """
-    if config.run.precision != "auto":
-        return config.run.precision
-    return "bfloat16" if name.startswith(HAVE_BFLOAT16) else "float32"
 
 
 def _discriminator_head(shape: EncoderConfig) -> list[tuple[int, int]]:

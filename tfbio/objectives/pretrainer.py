@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio.base.cli import UserError
+from tfbio.base.errors import UserError
 from tfbio.models import randomness
 from tfbio.objectives import accumulation, masking
 from tfbio.objectives.electra import Electra, ElectraMetrics
@@ -19,16 +19,17 @@ from tfbio.objectives.masked_language_model import MaskedLanguageModel, MaskedLa
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.text.fast_tokenizer import FastTokenizer
 from tfbio.training import distribution, optimization
+from tfbio.training.gradients import apply_clipped
 
 if TYPE_CHECKING:
     from tfbio.training.lamb import Lamb
 
 # The second number of the seeds, so that no two purposes share a stream of random numbers.
-TRAINING_STREAM, EVALUATION_STREAM = 0, 1
+TRAINING_STREAM, _EVALUATION_STREAM = 0, 1
 
 
 class Pretrainer:
-    """A model with the steps that pretrain and evaluate it, under any strategy.
+    """The pretrainer: a model with the steps that pretrain and evaluate it, under any strategy.
 
     All random numbers of a step are keyed by the seed and the number of the step.
 
@@ -39,23 +40,28 @@ class Pretrainer:
 
     Attributes:
       model: an `Electra` or a `MaskedLanguageModel`.
-      optimizer: the optimizer of all its variables, an `Adam` or a `Lamb`.
+      optimizer: the optimizer of all its variables, an `Adam` or a `Lamb`; its `iterations` count
+        the steps.
       masking: the settings of `masking.mask_tokens`.
       train_dataset: batches of int32 [B, L] each, by name (`input_ids`, `input_mask`,
         `segment_ids`; `document_ids` and `position_ids` of packed examples). Set it before `train`.
-      eval_dataset: the batches of an evaluation, of the same form. Set it before `evaluate`.
-      train_metrics, eval_metrics: the model's metrics in training and in evaluation.
-      tokens, gradient_norm: further Keras metrics of training.
-      logged: the list of all metrics of training.
+      eval_dataset: the batches of an evaluation, of the same form; None at first. Set it before
+        `evaluate`.
+      train_metrics, eval_metrics: the model's metrics in training and in evaluation,
+        `ElectraMetrics` or `MaskedLanguageModelMetrics`.
+      tokens, gradient_norm: Keras metrics of training: the sum of tokens without padding, and the
+        mean norm of gradients before clipping.
+      logged: the list of all Keras metrics of training.
       skipped_steps, last_skipped_step: the number of skipped steps since the start, and the last of
         them; int64 [] variables.
       eval_batches: the number of batches in the current evaluation, an int64 [] variable.
-      loops: the graphs that `make_loop` has made, by their argument.
+      loops: the graphs that `make_loop` has made, by its argument, a bool.
       eval_step: the graph that `make_eval_step` has made.
 
     Raises:
       UserError: a setting of the run needs another strategy, or the optimizer a package that is not
         installed.
+      ConfigError: the sizes of ELECTRA's generator do not go together.
     """
 
     def __init__(
@@ -112,17 +118,22 @@ class Pretrainer:
 
     @property
     def step(self) -> tf.Variable:
-        """The steps done so far, an int64 [] variable."""
+        """The number of steps that the pretrainer has done so far, an int64 [] variable."""
         return self.optimizer.iterations
 
     @property
     def generator_alone(self) -> bool:
-        """Returns True if the next step is one of `generator_warmup_steps`."""
+        """Returns True if the pretrainer's next step is one of `generator_warmup_steps`."""
         return int(self.step.numpy()) < self.config.generator_warmup_steps
 
     @property
     def train_dataset(self) -> tf.data.Dataset | tf.distribute.DistributedDataset:
-        """The batches of training, from the current step on: int32 [B, L] each, by name."""
+        """The batches that the pretrainer trains on from its current step on; None until it is set.
+
+        A batch is int32 [B, L] each, by name: `input_ids`, `input_mask`, `segment_ids`, and of
+        packed examples `document_ids` and `position_ids`. A new data set is read from its
+        beginning.
+        """
         return self._train_dataset
 
     @train_dataset.setter
@@ -130,10 +141,10 @@ class Pretrainer:
         self._train_dataset, self._batches = dataset, None
 
     def train(self, num_steps: int | tf.Tensor) -> dict[str, tf.Tensor]:
-        """Takes steps on the next batches of `train_dataset`, in one call of the device.
+        """Pretrains the model by some steps on the next batches, in one call of the device.
 
         Args:
-          num_steps: how many steps, int32 [].
+          num_steps: how many steps, an int or int32 [].
 
         Returns:
           A dict of the metrics over these steps ("loss" and the others of the model, "tokens" and
@@ -142,6 +153,7 @@ class Pretrainer:
 
         Raises:
           tf.errors.OutOfRangeError: `train_dataset` has too few batches.
+          TypeError: `train_dataset` is not set.
         """
         for metric in self.logged:
             metric.reset_state()
@@ -157,7 +169,7 @@ class Pretrainer:
         }
 
     def make_loop(self, generator_alone: bool) -> Callable[[tf.data.Iterator, tf.Tensor], None]:
-        """Makes a loop of steps.
+        """Makes the pretrainer's loop of steps, the graph that `train` calls.
 
         Args:
           generator_alone: True for the steps of `generator_warmup_steps`.
@@ -189,7 +201,9 @@ class Pretrainer:
     def replica_train_step(
         self, batch: dict[str, tf.Tensor], generator_alone: bool = False
     ) -> None:
-        """Takes a step on a replica's share of a batch; returns nothing, and updates the metrics.
+        """Takes a pretraining step on a replica's share of a batch; returns nothing.
+
+        Updates the model, the optimizer and the metrics; call it in a replica's context.
 
         Args:
           batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each; of packed examples
@@ -218,7 +232,7 @@ class Pretrainer:
         else:
             gradients = accumulation.sum_over_parts(*step_parts)
         # Clipped groups are not clipped again: so many together have no larger norm.
-        norm = optimization.apply_clipped(
+        norm = apply_clipped(
             self.optimizer, gradients, variables, self.config.gradient_clip_groups * max_norm
         )
         self.tokens.update_state(tf.cast(batch["input_mask"], tf.float32))
@@ -228,10 +242,13 @@ class Pretrainer:
         self.last_skipped_step.assign(tf.where(skipped, step, self.last_skipped_step))
 
     def evaluate(self) -> dict[str, tf.Tensor]:
-        """Evaluates all batches of `eval_dataset`.
+        """Evaluates the pretrainer's model on all batches of `eval_dataset`.
 
         Returns:
           A dict of the model's metrics by name, "loss" and others, float32 [] each.
+
+        Raises:
+          TypeError: `eval_dataset` is not set.
         """
         for metric in self.eval_metrics.all:
             metric.reset_state()
@@ -247,11 +264,12 @@ class Pretrainer:
         return {metric.name: metric.result() for metric in self.eval_metrics.all}
 
     def make_eval_step(self) -> Callable[[tf.data.Iterator], None]:
-        """Makes a `tf.function` of an iterator of batches that evaluates the next one.
+        """Makes the pretrainer's step of an evaluation, the graph that `evaluate` calls.
 
         Returns:
-          The function; it updates the metrics of evaluation and returns nothing. It raises
-          StopIteration or tf.errors.OutOfRangeError after the last batch.
+          A `tf.function` of an iterator of batches, which adds the next one to the metrics of
+          evaluation and returns nothing. It raises StopIteration or tf.errors.OutOfRangeError after
+          the last batch.
         """
 
         @tf.function
@@ -265,14 +283,16 @@ class Pretrainer:
 
     @tf.autograph.experimental.do_not_convert
     def replica_eval_step(self, batch: dict[str, tf.Tensor]) -> None:
-        """Adds a replica's share of a batch to the metrics of evaluation; returns nothing.
+        """Evaluates the pretrainer's model on a replica's share of a batch; returns nothing.
+
+        Updates the metrics of evaluation; call it in a replica's context.
 
         Args:
           batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each; of packed examples
             also `document_ids` and `position_ids`.
         """
         # Keyed by the batch and not by the step: every evaluation masks the same tokens.
-        mask_seed, model_seed = self.seeds(EVALUATION_STREAM, self.eval_batches)
+        mask_seed, model_seed = self.seeds(_EVALUATION_STREAM, self.eval_batches)
         # And as many at every evaluation, however many a schedule masks by then.
         masked = self.mask(batch, mask_seed, None)
 
@@ -286,20 +306,25 @@ class Pretrainer:
         accumulation.sum_over_parts(update, batch, masked, [], self._parts)
 
     def seeds(self, stream: int, number: tf.Tensor) -> list[tf.Tensor]:
-        """Returns two seeds, int32 [2] each: that of a batch's masks, and that of all other draws.
+        """Derives the pretrainer's two seeds of a batch: the first is of its masks.
 
-        The others are the generator's samples and the dropout.
+        The second is of all other draws, the generator's samples and the dropout.
 
         Args:
-          stream: `TRAINING_STREAM` or `EVALUATION_STREAM`.
+          stream: `TRAINING_STREAM` (0) or `_EVALUATION_STREAM` (1).
           number: int64 [], the step, or the number of the batch in an evaluation.
+
+        Returns:
+          A list of the two seeds, int32 [2] each.
         """
         return randomness.split(randomness.fold_in([self.config.seed, stream], number), 2)
 
     def mask(
         self, batch: dict[str, tf.Tensor], seed: tf.Tensor, step: tf.Tensor | None
     ) -> masking.MaskedBatch:
-        """Masks tokens of the global batch, or of a replica's share of it.
+        """Masks a batch's tokens by the pretrainer's settings: the global batch's, or a replica's.
+
+        Call it in a replica's context.
 
         Args:
           batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each; of packed examples
@@ -310,7 +335,8 @@ class Pretrainer:
 
         Returns:
           A `MaskedBatch`: `input_ids`, int32 [B, L], masked; `positions` and original `ids`, int32
-          [B, N]; `weights`, float32 [B, N], 1 for masked positions, 0 for none.
+          [B, N]; `weights`, float32 [B, N], 1 for masked positions, 0 for none. N is
+          `config.max_predictions(L)`.
         """
         config = self.config
         return masking.mask_tokens(

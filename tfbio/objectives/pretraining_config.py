@@ -12,7 +12,7 @@ MASK_UNITS = ("token", "word", "span")
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingRun(BaseSettings):
-    """Settings of a run that affect speed and bookkeeping, not results.
+    """The settings of a pretraining run that affect speed and bookkeeping, not results.
 
     Attributes:
       group: "run.", the start of the names of the settings.
@@ -84,12 +84,12 @@ class PretrainingRun(BaseSettings):
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingConfig(BaseSettings):
-    """Settings of pretraining; the defaults are ELECTRA-small's (Clark et al., 2020, Table 6).
+    """The settings of pretraining; the defaults are ELECTRA-small's (Clark et al., 2020, Table 6).
 
     Attributes:
       comment: free text.
       objective: "electra" or "mlm".
-      encoder: the encoder that is kept.
+      encoder: the shape of the encoder that is kept.
       generator_hidden_fraction, generator_layers_fraction: the generator's hidden size and number
         of layers, as shares of the encoder's.
       untied_generator, untied_generator_embeddings: True if the generator has its own layers, and
@@ -269,10 +269,10 @@ class PretrainingConfig(BaseSettings):
     run: PretrainingRun = PretrainingRun()
 
     def check_together(self) -> None:
-        """Checks what holds for several settings together, and returns nothing.
+        """Checks what holds for several settings of pretraining together, and returns nothing.
 
         Raises:
-          ConfigError: masks, generator, groups or sequence lengths do not go together.
+          ConfigError: settings of masks, generator, groups or sequence lengths do not go together.
         """
         self._check_masking()
         self._check_generator()
@@ -336,24 +336,26 @@ class PretrainingConfig(BaseSettings):
         )
 
     def turns(self, devices: int) -> int:
-        """Returns the number of parts that a device works on one after the other in a step.
+        """Computes from pretraining settings how many parts a device works on in turn in a step.
 
         Args:
-          devices: how many there are.
+          devices: the number of devices that share a batch.
         """
         return self.run.gradient_accumulation_steps * max(1, self.gradient_clip_groups // devices)
 
     @property
     def has_generator(self) -> bool:
-        """Returns True if a generator fills in tokens for the discriminator."""
+        """Returns True if by these settings a generator fills in tokens for the discriminator."""
         return self.objective == "electra" and not self.uniform_generator
 
     @property
     def generator(self) -> EncoderConfig:
-        """The generator's `EncoderConfig`, with the original code's rounding.
+        """The `EncoderConfig` of the generator that the pretraining settings ask for.
 
-        It is the encoder's if `untied_generator` is false. It raises a ConfigError if the sizes
-        that come out do not go together.
+        It is the encoder's if `untied_generator` is false; sizes round as in the original code.
+
+        Raises:
+          ConfigError: the sizes that come out do not go together.
         """
         if not self.untied_generator:
             return self.encoder
@@ -374,13 +376,13 @@ class PretrainingConfig(BaseSettings):
 
     @property
     def most_masked(self) -> float:
-        """The largest share of tokens that a step masks, a float."""
+        """The largest share of tokens that a step masks by these settings, a float in (0, 1]."""
         return max(self.mask_prob, self.final_mask_prob)
 
     def max_predictions(self, sequence_length: int) -> int:
-        """Returns the most tokens of an example that a step masks and scores, an int.
+        """Computes from pretraining settings the most tokens of an example that are masked, an int.
 
-        The original ELECTRA code computes `max_predictions_per_seq` so.
+        The original ELECTRA code computes its setting `max_predictions_per_seq` so.
 
         Args:
           sequence_length: tokens of the example.
@@ -388,7 +390,7 @@ class PretrainingConfig(BaseSettings):
         return min(sequence_length, int((self.most_masked + 0.005) * sequence_length))
 
     def phases(self) -> list[tuple[int, int]]:
-        """Returns a list of (sequence length, step at its end) of each phase, in order."""
+        """Lists the phases of the settings in order, a (sequence length, step at its end) each."""
         if not self.final_sequence_length:
             return [(self.sequence_length, self.num_train_steps)]
         switch = round(self.num_train_steps * (1 - self.final_phase_fraction))

@@ -1,4 +1,4 @@
-"""The JSON file of a pretraining run, `config.json`, as a dataclass; see `base.schema`.
+"""The JSON file of a pretraining run, `config.json`, as a dataclass; see `base.json_files`.
 
 `runs.pretraining` and `export.conversion` write it; `weights.checkpoint_settings` reads it.
 """
@@ -17,18 +17,18 @@ CONFIG = "config.json"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingSettings(PretrainingConfig):
-    """All settings of a run, and the facts that its checkpoints need to be used.
+    """The file `config.json` of a pretraining run: its settings, and facts about its checkpoints.
 
-    It has the fields of `PretrainingConfig`, and these.
+    It has the fields of `PretrainingConfig`, and these, which one needs to use the checkpoints.
 
     Attributes:
       lower_case: True if the examples are of text in lower case.
-      vocab_sha256: a hash of the vocabulary.
-      init_checkpoint: what the run started from, or a model from elsewhere was converted from; None
-        for random weights.
-      data: for each sequence length, as text, the counts of its examples, and `documents_sha256`, a
-        hash of the documents that they are made of; for the model card. Empty for a converted
-        model.
+      vocab_sha256: the SHA-256 of the vocabulary, 64 hexadecimal digits.
+      init_checkpoint: the folder or checkpoint that the run started from, or that a model from
+        elsewhere was converted from; None for random weights.
+      data: for each sequence length, as text such as "128", the counts of its examples by their
+        names, and `documents_sha256`, a hash of the documents that they are made of; for the model
+        card. Empty for a converted model.
       family: the family of `transformers` that a converted model came in as, one of
         `encoder_config.FAMILIES`; "" for one that was made here.
 

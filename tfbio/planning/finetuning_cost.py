@@ -12,21 +12,22 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tfbio.base.cli import UsageError
+from tfbio.base.errors import UsageError
 from tfbio.models import encoder_cost
 from tfbio.models.encoder_config import EncoderConfig
-from tfbio.objectives import objective_cost
-from tfbio.planning import tpu_cost
+from tfbio.planning import pretraining_cost_on_tpu
 from tfbio.task_types import fixed_shapes, packing
-from tfbio.task_types.types import FinetuningConfig
+from tfbio.task_types.features import Features
+from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.training import devices
+from tfbio.training.precision import precision_on
 
-# Random batches from which `batch_slots` estimates the padding of a run.
-SAMPLE = 200
+# Random batches from which `_batch_slots` estimates the padding of a run.
+_SAMPLE = 200
 
 
-def batch_slots(
-    features: packing.Features, config: FinetuningConfig, replicas: int, fixed: bool
+def _batch_slots(
+    features: Features, config: FinetuningConfig, replicas: int, fixed: bool
 ) -> tuple[float, int, int]:
     """Measures the tokens of training batches, padding included, on 200 random batches.
 
@@ -42,10 +43,10 @@ def batch_slots(
     """
     size, generator = config.train_batch_size, np.random.default_rng(0)
     count = len(features.lengths)
-    batches = [generator.choice(count, size, replace=size > count) for _ in range(SAMPLE)]
+    batches = [generator.choice(count, size, replace=size > count) for _ in range(_SAMPLE)]
     if fixed:
         shapes = fixed_shapes.training_shapes(features.lengths, config, replicas)
-        packer = fixed_shapes.Packer(features, shapes, replicas, 0, size)
+        packer = fixed_shapes.FixedShapePacker(features, shapes, replicas, 0, size)
         used = [shapes[packer.fit(chosen)[1]] for chosen in batches]
         largest = shapes[-1]
     else:
@@ -63,7 +64,7 @@ def batch_slots(
 def memory(
     shape: EncoderConfig, tokens: float, row_length: int, precision: str, name: str
 ) -> float:
-    """Estimates the bytes that a training step takes on a device.
+    """Estimates the bytes of memory that a fine-tuning step takes on a device.
 
     Counts 16 bytes for each parameter of the encoder, and the activations of its layers by the
     formula of `pretraining_cost.memory`. Heads are not counted.
@@ -73,16 +74,17 @@ def memory(
       tokens: the tokens of a batch on this device.
       row_length: tokens that attend to each other.
       precision: "bfloat16" or "float32", of the activations.
-      name: one of `devices.DEVICES`; a TPU takes less in bfloat16 (`tpu_cost.encoder_memory`).
+      name: one of `devices.DEVICES`, such as "tpu-v3-8"; a TPU takes less in bfloat16
+        (`pretraining_cost_on_tpu.encoder_memory`).
 
     Returns:
-      Bytes.
+      Bytes, a float.
 
     Raises:
       KeyError: `precision` is another text.
     """
     if name.startswith("tpu") and precision == "bfloat16":
-        activations = tpu_cost.encoder_memory(shape, row_length, tokens / row_length)
+        activations = pretraining_cost_on_tpu.encoder_memory(shape, row_length, tokens / row_length)
         return devices.BYTES_OF_PARAMETER * encoder_cost.encoder_parameters(shape) + activations
     size = {"float32": 4, "bfloat16": 2}[precision]
     of_token = 10 * shape.hidden_size + 3 * shape.intermediate_size
@@ -94,22 +96,23 @@ def memory(
 def report(
     config: FinetuningConfig,
     shape: EncoderConfig,
-    trained: packing.Features,
-    features: Mapping[str, packing.Features],
+    trained: Features,
+    features: Mapping[str, Features],
     examples: Mapping[str, int],
     num_steps: int,
     name: str = "",
 ) -> str:
-    """Describes the data, steps, FLOPs, memory and time of a fine-tuning run.
+    """Describes the cost of a fine-tuning run: its data, steps, FLOPs, memory and time.
 
     Args:
       config: all settings.
       shape: settings of the encoder.
       trained: the windows to train on.
-      features: the windows of each split; "train", and "dev" if there are evaluations, are there.
-      examples: how many examples each split has.
+      features: the windows of each split by its name; "train", and "dev" if there are evaluations,
+        must be there.
+      examples: how many examples each split has, by its name.
       num_steps: the steps of a trial.
-      name: one of `devices.DEVICES`; "": all.
+      name: one of `devices.DEVICES`, such as "tpu-v3-8"; "": all.
 
     Returns:
       The text that `--dry_run` prints: lines on each split, on parameters and steps, and a table
@@ -117,6 +120,7 @@ def report(
 
     Raises:
       UsageError: there is no device of this name.
+      KeyError: `features` lacks a split.
     """
     if name and name not in devices.DEVICES:
         raise UsageError(f"--estimate_for={name}: expected one of {', '.join(devices.DEVICES)}.")
@@ -148,8 +152,8 @@ def report(
         device = devices.DEVICES[each]
         choice = config.run.fixed_shapes
         fixed = choice == "always" or (choice == "auto" and each.startswith("tpu"))
-        mean, most, row_length = batch_slots(trained, config, device.count, fixed)
-        precision = objective_cost.precision_on(config, each)
+        mean, most, row_length = _batch_slots(trained, config, device.count, fixed)
+        precision = precision_on(config.run.precision, each)
         needed = memory(shape, most / device.count, row_length, precision, each)
         peak = device.count * getattr(device, precision)
         seconds = of_token * (3 * num_steps * mean + scored) / (peak * devices.SHARE_OF_PEAK)

@@ -29,7 +29,7 @@ _FREE = {
 
 
 class Cost(NamedTuple):
-    """The work of a program, or of a part of it, as floats; `+` adds two field by field.
+    """The work of an HLO program, or of a part of it, as floats; `+` adds two field by field.
 
     Attributes:
       flops: FLOPs of matrix products, a multiplication with its addition as two.
@@ -74,17 +74,22 @@ class Instruction(NamedTuple):
 
 
 class Program:
-    """An optimized program, whose work it adds up.
+    """An optimized TPU program in HLO, whose cost it adds up.
 
     Args:
-      text: the text of the HLO module.
+      text: the text of the HLO module, as XLA prints it.
       peak_flops: FLOP/s of the device's matrix products.
       bandwidth: bytes a second of its memory.
 
     Attributes:
       peak_flops, bandwidth: the arguments.
-      computations: for each computation, by its name, its `Instruction`s by their names.
+      computations: for each computation, by its name, its instructions by their names. An
+        instruction has the text of its `name`, `shape`, `op` and `attributes`, the list of the
+        names of its `operands`, and `is_root`, True for the result of its computation.
       entry: the name of the computation that the program begins with; "" if the text has none.
+
+    Raises:
+      IndexError: the line of an instruction is cut off.
     """
 
     def __init__(self, text: str, peak_flops: float, bandwidth: float):
@@ -104,7 +109,7 @@ class Program:
                 own[name] = Instruction(name, shape, op, operands, attributes, bool(root))
 
     def cost(self, computation: str = "") -> Cost:
-        """Adds up the work of a computation, with that of the computations that it calls.
+        """Adds up the cost of a computation of the HLO, with the computations that it calls.
 
         The body of a loop counts as often as it runs. Of the branches of a conditional, the one
         with the most seconds counts.
@@ -113,7 +118,11 @@ class Program:
           computation: its name; "": the whole program.
 
         Returns:
-          The `Cost`: FLOPs, bytes of HBM, bytes of all-reduces, seconds and instructions.
+          A named tuple of floats: `flops` of matrix products, a multiplication with its addition as
+          two; `bytes` read from and written to HBM; `all_reduced`, bytes that a replica gives to
+          all-reduces; `seconds`, for each instruction the longer time of products and memory; and
+          `instructions`, the number of those that do work, as often as they run. `+` adds two field
+          by field, `times(count)` multiplies each.
 
         Raises:
           KeyError: there is no such computation.
@@ -137,10 +146,10 @@ class Program:
         return total
 
     def trip_count(self, loop: Instruction) -> int:
-        """Returns how often a loop runs whose counter goes up from 0 by one.
+        """Counts how often a loop of the HLO runs whose counter goes up from 0 by one, an int.
 
         Args:
-          loop: a "while" instruction of this program.
+          loop: a "while" instruction of this program, of `computations`.
 
         Raises:
           ValueError: the text has no trip count, and the condition is not one comparison with one
@@ -231,14 +240,14 @@ class Program:
         return math.inf
 
     def flops(self, each: Instruction, own: dict[str, Instruction]) -> float:
-        """Counts the FLOPs of the matrix products in an instruction, also inside a fusion.
+        """Counts the FLOPs of the matrix products in an HLO instruction, also inside a fusion.
 
         Args:
-          each: the instruction.
+          each: the instruction, of `computations`.
           own: the instructions of its computation by their names.
 
         Returns:
-          FLOPs, a multiplication with its addition as two; 0.0 if it is no product.
+          FLOPs, a float, a multiplication with its addition as two; 0.0 if it has no product.
         """
         if each.op == "fusion":
             inner = self.computations[_called(each, "calls")]

@@ -10,30 +10,32 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
-from tfbio.base.cli import UsageError
+from tfbio.base.errors import UsageError
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives import objective_cost
-from tfbio.objectives.objective_cost import precision_on
 from tfbio.objectives.pretraining_config import PretrainingConfig
-from tfbio.planning import tpu_cost
+from tfbio.planning import pretraining_cost_on_tpu
 from tfbio.training import devices
 from tfbio.training.devices import DEVICES, SHARE_OF_PEAK, Device
+from tfbio.training.precision import precision_on
 
 if TYPE_CHECKING:
     from tfbio.base.manifests import Manifest
 
 
 def memory(config: PretrainingConfig, device: Device, precision: str) -> int:
-    """Estimates the bytes that a step takes on each device: parameters and activations.
+    """Estimates the bytes that a pretraining step takes on each device: parameters and activations.
 
+    For a TPU in bfloat16 see `pretraining_cost_on_tpu.memory`. Counts 16 bytes for each parameter.
     For each token, a layer of h hidden and f feed-forward units and a heads keeps, at length l,
     10 h + 3 f + 3 a l numbers: query, key, value and the output of attention; for each of two
     sub-layers the dropout mask, the normalised sum and its scaled form, which is the next one's
     input; input, distribution function and output of GELU; the attention's weights before and
-    after dropout, and its mask. Scores of words are kept twice, in float32. The generator's
-    activations are gone when the discriminator's come (see `Electra.gradients`): the larger of the
-    two counts. Arrays that live for a moment only are not counted, and XLA, which computes some
-    arrays anew rather than keep them, may need less.
+    after dropout, and its mask.
+    Scores of words are kept twice, in float32. The generator's activations are gone when the
+    discriminator's come (see `Electra.gradients`): the larger of the two counts. Arrays that live
+    for a moment only are not counted, and XLA, which computes some arrays anew rather than keep
+    them, may need less.
 
     Args:
       config: all settings.
@@ -41,10 +43,11 @@ def memory(config: PretrainingConfig, device: Device, precision: str) -> int:
       precision: "bfloat16" or "float32", of the activations.
 
     Returns:
-      Bytes.
+      Bytes, an int.
 
     Raises:
       KeyError: `precision` is another text.
+      ConfigError: the generator's sizes do not go together.
     """
     parts = device.count * config.turns(device.count)
     examples = math.ceil(config.train_batch_size / parts)
@@ -68,35 +71,38 @@ def memory(config: PretrainingConfig, device: Device, precision: str) -> int:
 
 
 def needed_memory(config: PretrainingConfig, name: str) -> int:
-    """Estimates the bytes that a step takes on each device.
+    """Estimates the bytes of memory that a pretraining step takes on each device of a name.
 
     Args:
       config: all settings.
-      name: one of `DEVICES`; a TPU in bfloat16 has another formula (`tpu_cost.memory`).
+      name: one of `devices.DEVICES`, such as "tpu-v3-8" or "a100"; a TPU in bfloat16 has the
+        formula of `pretraining_cost_on_tpu.memory`, all others that of `memory`.
 
     Returns:
-      Bytes.
+      Bytes, an int.
 
     Raises:
       KeyError: there is no device of this name.
+      ConfigError: the generator's sizes do not go together.
     """
-    if name.startswith("tpu") and precision_on(config, name) == "bfloat16":
-        return int(tpu_cost.memory(config, DEVICES[name]))
-    return memory(config, DEVICES[name], precision_on(config, name))
+    if name.startswith("tpu") and precision_on(config.run.precision, name) == "bfloat16":
+        return int(pretraining_cost_on_tpu.memory(config, DEVICES[name]))
+    return memory(config, DEVICES[name], precision_on(config.run.precision, name))
 
 
 def parts_that_fit(config: PretrainingConfig, name: str) -> int | None:
-    """Returns the least `run.gradient_accumulation_steps` with which a step fits into memory.
+    """Finds the least `run.gradient_accumulation_steps` at which a pretraining step fits in memory.
 
     Args:
       config: all settings; the search begins with its value, and doubles it.
-      name: one of `DEVICES`.
+      name: one of `devices.DEVICES`, such as "tpu-v3-8".
 
     Returns:
-      The number of parts; None if none fits that the batch divides by.
+      The number of parts, an int; None if none fits that the batch divides by.
 
     Raises:
       KeyError: there is no device of this name.
+      ConfigError: the generator's sizes do not go together.
     """
     device, parts = DEVICES[name], config.run.gradient_accumulation_steps
     while config.train_batch_size % (max(device.count, config.gradient_clip_groups) * parts) == 0:
@@ -108,62 +114,43 @@ def parts_that_fit(config: PretrainingConfig, name: str) -> int | None:
 
 
 def days(config: PretrainingConfig, name: str) -> float:
-    """Estimates the days of a whole run, at `SHARE_OF_PEAK` of the peak of all devices together.
+    """Estimates the days of a pretraining run, at `SHARE_OF_PEAK` (28 %) of the devices' peak.
 
     Args:
       config: all settings.
-      name: one of `DEVICES`.
+      name: one of `devices.DEVICES`, such as "tpu-v3-8".
 
     Returns:
-      Days.
+      Days, a float.
 
     Raises:
       KeyError: there is no device of this name.
+      ConfigError: the generator's sizes do not go together.
     """
     device = DEVICES[name]
-    peak = device.count * getattr(device, precision_on(config, name))
+    peak = device.count * getattr(device, precision_on(config.run.precision, name))
     return objective_cost.run_flops(config) / (peak * SHARE_OF_PEAK) / (24 * 3600)
-
-
-def least_days(config: PretrainingConfig, name: str) -> float | None:
-    """Estimates the least days of a whole run on a TPU, by the roofline (`tpu_cost.step_seconds`).
-
-    Args:
-      config: all settings.
-      name: one of `DEVICES`.
-
-    Returns:
-      Days; None if the device is no TPU or the run is not in bfloat16.
-
-    Raises:
-      KeyError: there is no TPU of this name.
-    """
-    if not name.startswith("tpu") or precision_on(config, name) != "bfloat16":
-        return None
-    seconds = phase_start = 0.0
-    for length, phase_end in config.phases():
-        step = tpu_cost.step_seconds(config, DEVICES[name], length)
-        seconds += (phase_end - phase_start) * step
-        phase_start = phase_end
-    return seconds / (24 * 3600)
 
 
 def report(
     config: PretrainingConfig, name: str = "", data: dict[int, tuple[str, Manifest]] | None = None
 ) -> str:
-    """Returns the text that `--dry_run` prints.
-
-    It has lines on the parameters, the run's steps and FLOP, those of each phase (with the epochs),
-    and a table with GB of memory, days and least days for each device.
+    """Describes the cost of a pretraining run, as `run_pretraining.py --dry_run` prints it.
 
     Args:
       config: all settings.
-      name: one of `DEVICES`; "": all.
+      name: one of `devices.DEVICES`, such as "tpu-v3-8"; "": all.
       data: the folder of examples and its manifest for each sequence length of the run's phases;
         None: without epochs.
 
+    Returns:
+      Text: lines on the parameters, the run's steps and FLOP, those of each phase (with the
+      epochs), and a table with GB of memory, days and least days for each device.
+
     Raises:
       UsageError: there is no device of this name.
+      ConfigError: the generator's sizes do not go together.
+      KeyError: `data` lacks a sequence length of the run.
     """
     if name and name not in DEVICES:
         raise UsageError(f"--estimate_for={name}: expected one of {', '.join(DEVICES)}.")
@@ -190,12 +177,12 @@ def report(
         lines.append(f"  in the first {config.generator_warmup_steps:,} the generator learns alone")
     lines.append(f"{'on':9}  {'in':8}  {'GB of memory each':>17}  {'days':>8}  {'at least':>8}")
     for each in [name] if name else DEVICES:
-        device, precision = DEVICES[each], precision_on(config, each)
+        device, precision = DEVICES[each], precision_on(config.run.precision, each)
         needed = needed_memory(config, each)
         sizes = f"{needed / 1e9:,.1f} of {device.memory / 1e9:,.0f}"
         times = [
             "" if time is None else f"{time:,.0f}" if time >= 10 else f"{time:.2g}"
-            for time in (days(config, each), least_days(config, each))
+            for time in (days(config, each), pretraining_cost_on_tpu.least_days(config, each))
         ]
         note = ""
         if needed > device.memory:

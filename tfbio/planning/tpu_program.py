@@ -45,12 +45,12 @@ class _Resolver:
 
 
 def make_strategy(cores: int, one_copy: bool = False) -> tf.distribute.TPUStrategy:
-    """Makes a `TPUStrategy` without a TPU, to trace with.
+    """Makes a `TPUStrategy` without a TPU, to trace the program of a step with.
 
     Args:
       cores: the number of replicas.
       one_copy: True if all cores share one copy of each variable, which takes the memory of one;
-        else the copies take turns on the logical CPU devices.
+        else the copies are spread over the logical CPU devices.
 
     Returns:
       A strategy of `cores` replicas, whose variables lie on CPUs. Steps can be traced with it
@@ -84,12 +84,12 @@ def make_strategy(cores: int, one_copy: bool = False) -> tf.distribute.TPUStrate
 def trace(
     strategy: tf.distribute.TPUStrategy, step: Callable, *rows: dict[str, tf.Tensor]
 ) -> tf.types.experimental.ConcreteFunction:
-    """Traces `strategy.run` of a step on all cores.
+    """Traces a step as a TPU program: `strategy.run` of it on all cores.
 
     Args:
       strategy: one that `make_strategy` made.
       step: the function that each replica runs; it gets its rows, a dict of tensors by name.
-      *rows: for each core its rows of the batch, [rows, ...] by name.
+      *rows: for each core its rows of the batch, tensors of any dtype [rows, ...] by name.
 
     Returns:
       A `ConcreteFunction`, whose `graph` has the step once for each core.
@@ -108,7 +108,7 @@ def trace(
 def stablehlo(
     strategy: tf.distribute.TPUStrategy, step: Callable, rows: dict[str, tf.Tensor]
 ) -> str:
-    """Returns the program of one core, as StableHLO that JAX's parser takes.
+    """Traces a step and writes the TPU program of one core, as StableHLO that JAX's parser takes.
 
     Its arguments are the rows in the order of their names, then the variables as the step first
     uses them; its results the values of the variables that it changes.
@@ -116,7 +116,7 @@ def stablehlo(
     Args:
       strategy: one that `make_strategy` made.
       step: the function that each replica runs; it gets the rows and returns nothing.
-      rows: a core's rows of the batch, [rows, ...] by name, of static shapes.
+      rows: a core's rows of the batch, tensors of any dtype [rows, ...] by name, of static shapes.
 
     Returns:
       The text of a StableHLO module; the same program gives the same text.
@@ -131,13 +131,13 @@ def stablehlo(
 def lower(
     traced: tf.types.experimental.ConcreteFunction, rows: dict[str, tf.Tensor], cores: int
 ) -> str:
-    """Turns a trace into the program of one core, as StableHLO text.
+    """Lowers a trace of all cores to the TPU program of one core, as StableHLO text.
 
     Its arguments and results are in the order that `stablehlo` describes.
 
     Args:
       traced: the result of `trace` for a step that returns nothing.
-      rows: a core's rows of the batch, [rows, ...] by name, of static shapes.
+      rows: a core's rows of the batch, tensors of any dtype [rows, ...] by name, of static shapes.
       cores: the number of cores of the strategy.
 
     Returns:

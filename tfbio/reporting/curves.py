@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 
 from tfbio.base import storage
-from tfbio.base.cli import UserError
+from tfbio.base.errors import UserError
 
 # Tag in the logs, and how the report calls it.
-PRETRAINING_SCALARS = (
+_PRETRAINING_SCALARS = (
     ("loss", "loss"),
     ("accuracy", "accuracy"),
     ("generator_loss", "generator loss"),
@@ -23,22 +23,23 @@ Curve = list[tuple[int, float]]
 
 
 class CurvesError(UserError):
-    """An error for a folder that holds no logs of TensorBoard."""
+    """The `UserError` for a folder without curves: its event files hold no TensorBoard scalars."""
 
 
 def read(log_dir: str | os.PathLike) -> dict[str, Curve]:
-    """Reads the scalars of a folder of TensorBoard event files.
+    """Reads the curves, TensorBoard's scalars by step, in a folder of event files.
 
     Where a run was interrupted and went over some steps again, the later value counts.
 
     Args:
-      log_dir: the folder of the files, such as out/model/logs/train.
+      log_dir: the path of the folder, such as out/model/logs/train.
 
     Returns:
-      Tag, such as "generator_loss" -> a list of (step, value) pairs in the order of the steps.
+      A dict of a tag, such as "generator_loss" -> a list of pairs of a step, an int, and a value, a
+      float, in the order of the steps.
 
     Raises:
-      CurvesError: there are no scalars.
+      CurvesError: there is no event file, or none has scalars.
     """
     from tensorboard.backend.event_processing import event_file_loader
     from tensorboard.util import tensor_util
@@ -60,13 +61,14 @@ def read(log_dir: str | os.PathLike) -> dict[str, Curve]:
 
 
 def read_run(model_dir: str | os.PathLike) -> dict[str, dict[str, Curve]]:
-    """Reads the curves of a pretraining run.
+    """Reads the curves of a pretraining run, in training and on the held-out articles.
 
     Args:
-      model_dir: the `--model_dir` of the run.
+      model_dir: the path of the run's `--model_dir`.
 
     Returns:
-      "train" and "heldout" -> tag, such as "loss" -> a list of (step, value) pairs.
+      A dict of "train" and "heldout" -> a dict of a tag, such as "loss" -> a list of pairs of a
+      step, an int, and a value, a float, in the order of the steps.
 
     Raises:
       CurvesError: one of both has no scalars.
@@ -75,14 +77,16 @@ def read_run(model_dir: str | os.PathLike) -> dict[str, dict[str, Curve]]:
 
 
 def section(folder: str, curves: dict[str, dict[str, Curve]]) -> str:
-    """Returns a report's section on a pretraining run, in Markdown: a table of its last figures.
+    """Returns a report's section on the curves of a pretraining run, a table of their last values.
+
+    The text is Markdown; it names the last step, and refers to the picture pretraining.png.
 
     Args:
-      folder: of the run.
-      curves: the result of `read_run`; the held-out articles have a "loss".
+      folder: the run's folder, as the section is to call it.
+      curves: the result of `read_run`.
 
     Raises:
-      KeyError: there is no held-out loss.
+      KeyError: the curves have no held-out "loss".
     """
     lines = [
         "## Pretraining",
@@ -93,7 +97,7 @@ def section(folder: str, curves: dict[str, dict[str, Curve]]) -> str:
         "| | training | held out |",
         "|---|---|---|",
     ]
-    for tag, name in PRETRAINING_SCALARS:
+    for tag, name in _PRETRAINING_SCALARS:
         points = [curves[split].get(tag) for split in ("train", "heldout")]
         if any(points):
             shown = [f"{own[-1][1]:.4f}" if own else "" for own in points]
@@ -104,13 +108,18 @@ def section(folder: str, curves: dict[str, dict[str, Curve]]) -> str:
 def draw(curves: dict[str, dict[str, Curve]], path: Path) -> None:
     """Draws the curves of a pretraining run as a PNG file; returns nothing.
 
+    It has a panel for each loss, accuracy and AUC among the held-out curves, with that of training.
+
     Args:
-      curves: the result of `read_run`; each figure that "heldout" has gets a panel.
+      curves: the result of `read_run`.
       path: the file to write.
+
+    Raises:
+      ValueError: the held-out curves have none of these figures.
     """
     from matplotlib.figure import Figure
 
-    drawn = [(tag, name) for tag, name in PRETRAINING_SCALARS if tag in curves["heldout"]]
+    drawn = [(tag, name) for tag, name in _PRETRAINING_SCALARS if tag in curves["heldout"]]
     figure = Figure(figsize=(4 * len(drawn), 3.6), layout="constrained")
     for axis, (tag, name) in zip(
         figure.subplots(1, len(drawn), squeeze=False)[0], drawn, strict=True

@@ -11,9 +11,10 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tfbio.base.cli import UserError
-from tfbio.reporting import published, results, test_sets
-from tfbio.reporting.published import Column
+import numpy as np
+
+from tfbio.base.errors import UserError
+from tfbio.reporting import published, test_sets
 from tfbio.reporting.results import Run
 
 KNOWN = (*published.BLURB, *published.BLUE, *published.OTHERS)
@@ -23,21 +24,22 @@ Models = dict[str, dict[str, Run]]
 
 
 class GroupingError(UserError):
-    """An error for runs that one report cannot hold, such as two of one model and task."""
+    """The `UserError` for runs that cannot be grouped: two of a model and task, or of a fold."""
 
 
 def by_data(runs: Sequence[Run]) -> list[Run]:
-    """Names the tasks of data of the user's own after these data, such as "reports (ner)".
+    """Groups a report's runs on data of the user's own: names their tasks after these data.
 
-    The name is the end of the path of their folder, as short as tells them from other data of the
-    same `--task`; if no path does, the start of a hash stands beside it. Data of the same content
-    are the same, wherever they lie. Without a path a task keeps its name.
+    Such a name, "reports (ner)", begins with the end of the path of their folder, as short as tells
+    them from other data of the same `--task`; if no path does, the start of a hash stands beside
+    it. Data of the same content are the same, wherever they lie. Without a path a task keeps its
+    name.
 
     Args:
       runs: the runs of a report.
 
     Returns:
-      The runs in their order, with `task` replaced where it is named anew.
+      A list of the runs in their order, with `task` replaced where it is named anew.
     """
     sets: dict[tuple[str, str], str] = {}
     for run in runs:
@@ -74,17 +76,19 @@ def _set_of(run: Run) -> tuple[str, str]:
 
 
 def by_test_set(*lists: Sequence[Run]) -> list[list[Run]]:
-    """Joins the folds of a model, and tells test sets that are not the published ones apart.
+    """Groups a report's runs by test set: joins folds, and names those that are not as published.
 
-    Such a run's task is called as the data set and what its test set is, "ChemProt, 1,000 of 15,745
-    test examples", with the start of a hash where two are called alike; that of ten folds "euadr,
-    ten folds". The first fold of GAD, which is BLURB's, keeps a run of its own beside.
+    The task of a run whose test set is not the published one is called as the data set and what its
+    test set is, "ChemProt, 1,000 of 15,745 test examples", with the start of a hash where two are
+    called alike; that of ten folds of one model is "euadr, ten folds". The first fold of GAD, which
+    is BLURB's, keeps a run of its own beside.
 
     Args:
-      lists: runs; only those of one list are joined.
+      lists: lists of runs; only runs of one list are joined.
 
     Returns:
-      The lists, with the joined runs behind the others, and tasks named anew.
+      For each of the lists a list of its runs, with the joined ones behind the others, and tasks
+      named anew.
 
     Raises:
       GroupingError: a fold of a model has two runs.
@@ -120,7 +124,7 @@ def _with_joined_folds(runs: Sequence[Run], titles: Mapping[str, str]) -> list[R
             name = f"{titles[task]}, {which}"
             if len(folds) == test_sets.FOLDS:
                 name = f"{task}, ten folds"
-            kept.append(results.joined([folds[x] for x in numbers], name))
+            kept.append(joined([folds[x] for x in numbers], name))
     return kept
 
 
@@ -141,9 +145,13 @@ def _named(run: Run, titles: Mapping[str, str], names: dict[str, dict[str, int]]
 
 
 def by_model(runs: Sequence[Run]) -> Models:
-    """Returns the runs by model and task: name of a model -> task -> its run.
+    """Groups a report's runs by model and task; a folder that is given twice counts once.
 
-    A folder that is given twice counts once.
+    Args:
+      runs: the runs, with their tasks named by `by_data` and `by_test_set`.
+
+    Returns:
+      A dict of the name of a model -> a dict of the name of a task -> its run.
 
     Raises:
       GroupingError: a model has two runs of one task in different folders.
@@ -163,54 +171,52 @@ def _require_one(one: Run, other: Run, what: str = "") -> None:
         )
 
 
-def columns_of(models: Models) -> list[Column]:
-    """Returns the columns for which there is a run: first those of `KNOWN`, in their order.
+class _FoldScores:
+    """Scores a draw of the examples of all folds by the folds' mean; see `scores.Scores`."""
 
-    A task of which no paper has a figure has a column of its own, and each task of answers has one
-    more for exact matches.
+    def __init__(self, folds: Sequence[Run]):
+        self._folds = folds
+        sizes = [run.scores[0].size for run in folds]
+        self._ends = np.cumsum(sizes)[:-1]
+        self.size = sum(sizes)
+        self.drawable = frozenset.intersection(*(run.scores[0].drawable for run in folds))
+
+    def drawn(self, name: str, times: np.ndarray) -> float:
+        """Returns the mean over folds and seeds of a figure; times: float64 [size], of a draw."""
+        parts = zip(self._folds, np.split(times, self._ends), strict=True)
+        means = [np.mean([own.drawn(name, x) for own in run.scores]) for run, x in parts]
+        return float(np.mean(means))
+
+
+def joined(folds: Sequence[Run], task: str) -> Run:
+    """Joins the results of a model's runs on several folds into one run's, a seed for each fold.
+
+    A fold's figure is the mean over its seeds. An interval is of the mean over the folds, as the
+    test examples of all of them are drawn anew.
 
     Args:
-      models: name of a model -> task -> its run.
-    """
-    runs = {run.task: run for of_model in models.values() for run in of_model.values()}
-    columns = [x for x in KNOWN if x.task in runs and x.metric in runs[x.task].tests[0]]
-    named = {column.task for column in columns}
-    columns += [Column(x.task, x.task, x.metric) for x in runs.values() if x.task not in named]
-    return columns + [
-        Column(f"{x.title}, exact match", x.task, "exact_match")
-        for x in columns
-        if "exact_match" in runs[x.task].tests[0]
-    ]
-
-
-def trivial_runs(columns: Sequence[Column], models: Models) -> dict[Column, Run]:
-    """Returns for each column a run that gives one answer to all its examples.
-
-    Args:
-      columns: of a table.
-      models: name of a model -> task -> its run.
+      folds: the results on different test sets, at least one, each with its examples.
+      task: the name that the task of the joined run gets.
 
     Returns:
-      Column -> `Run.trivial` of the first run with examples; a column without one is left out.
+      A `Run` with the first one's name and metric, the figures of each fold in `tests`, the
+      examples of all, and the runs themselves in `folds`.
     """
-    trivial: dict[Column, Run] = {}
-    for column in columns:
-        for runs in models.values():
-            if column.task in runs and runs[column.task].trivial:
-                trivial.setdefault(column, runs[column.task].trivial)
-    return trivial
 
+    def means(rows: Sequence[Sequence[dict]]) -> list[dict[str, float]]:
+        return [{x: float(np.mean([y[x] for y in own])) for x in own[0]} for own in rows]
 
-def percent(column: Column, run: Run) -> float:
-    """Returns the figure of a run that stands in a column, in percent.
-
-    Args:
-      column: of a table; where its `of_others` is true, the figure is the median over all folds but
-        the first, and otherwise the mean over the seeds.
-      run: a run of the column's task.
-
-    Raises:
-      KeyError: the run has no figure of the column's metric.
-    """
-    of = run.median_of_others if column.of_others else run.mean
-    return 100 * of(column.metric)
+    first = folds[0]
+    return dataclasses.replace(
+        first,
+        folder=", ".join(dict.fromkeys(run.folder for run in folds)),
+        task=task,
+        tests=means([run.tests for run in folds]),
+        examples=[example for run in folds for example in run.examples],
+        scores=[_FoldScores(folds)],
+        devs=means([run.devs for run in folds]) if all(run.devs for run in folds) else (),
+        match=test_sets.Match(),
+        part_of=first.task,
+        trivial=joined([run.trivial for run in folds], task) if first.trivial else None,
+        folds=folds,
+    )

@@ -20,12 +20,12 @@ from typing import NamedTuple
 
 
 class Column(NamedTuple):
-    """A column of a table.
+    """A column of published scores, and of ours beside them: a data set and its metric.
 
     Attributes:
-      title: its heading.
+      title: the heading, such as "BC5-chem".
       task: `--task`; of folds such as "gad, ten folds", see `grouping.by_test_set`.
-      metric: name of the figure in scores.json.
+      metric: the name of the figure in scores.json, such as "f1".
       type: BLURB's task type, such as "NER"; "" for other columns.
       of_others: True if the figure is the median over all folds but the first, instead of a mean.
     """
@@ -84,14 +84,14 @@ OTHERS = (
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """A model in a paper's table.
+    """A published model: the scores that a paper's table prints for it.
 
     Attributes:
-      name: as in the paper.
-      source: paper and table.
-      figures: title of a column -> figure, in percent, as text as it is printed.
-      blurb_score: as it is printed; "" if it is not.
-      note: how the figures differ from the others; "" if they do not.
+      name: the model's name, as in the paper.
+      source: the paper and the table, as text.
+      figures: title of a `Column` -> score in percent, as text as it is printed.
+      blurb_score: BLURB's score in percent, as text as it is printed; "" if it is not.
+      note: a sentence on how the scores differ from the others; "" if they do not.
     """
 
     name: str
@@ -102,18 +102,18 @@ class Model:
 
 
 def blurb_score(figures: Mapping[str, float]) -> float:
-    """Computes the mean over BLURB's six task types of the mean over the data sets of each.
+    """Computes the BLURB score as published (Gu et al., section 4) from the scores of 13 data sets.
 
-    See Gu et al., section 4.
+    It is the mean over BLURB's six task types of the mean over the data sets of each.
 
     Args:
-      figures: title of a column of `BLURB` -> figure, in any unit.
+      figures: title of each column of `BLURB` -> score, in any unit.
 
     Returns:
-      The score, in the same unit.
+      The BLURB score, a float in the same unit.
 
     Raises:
-      KeyError: a figure is missing.
+      KeyError: the score of a data set is missing.
     """
     types = {column.type: [] for column in BLURB}
     for column in BLURB:
@@ -132,12 +132,12 @@ _biom = partial(_row, (*BLURB[:3], BLURB[6], *OTHERS[12:14]))
 
 GU = "Gu et al. (2021), Table 6"
 BIOELECTRA_BLUE = "Kanakarajan et al. (2021), Table 3"
-BIOELECTRA = "Kanakarajan et al. (2021), Table 4"
-BIOM = "Alrowili and Vijay-Shanker (2021), Table 2"
+_BIOELECTRA = "Kanakarajan et al. (2021), Table 4"
+_BIOM = "Alrowili and Vijay-Shanker (2021), Table 2"
 # So says the caption of BioM's Table 2.
-BIOMEGATRON_NOTE = "Entities are scored by sub-tokens; ChemProt is processed in another way."
+_BIOMEGATRON_NOTE = "Entities are scored by sub-tokens; ChemProt is processed in another way."
 # Its sections 2.2 and the caption of Table 2.
-BIO_LM_NOTE = (
+_BIO_LM_NOTE = (
     "Medians over 5 seeds, of GAD and EU-ADR over nine folds, by what the tenth says when to stop; "
     "splits need not be those of BLURB and BLUE."
 )
@@ -161,29 +161,29 @@ MODELS = (
     Model("PubMedBERT", BIOELECTRA_BLUE, _blue("83.82 75.14 74.45 86.72")),
     Model("PubMedBERT P+F", BIOELECTRA_BLUE, _blue("84.17 73.93 74.77 86.16")),
     # The paper's text says 82.40; 82.47 is what the figures give.
-    Model("BioELECTRA P", BIOELECTRA, _blurb(
+    Model("BioELECTRA P", _BIOELECTRA, _blurb(
         "93.60 85.84 89.38 84.69 80.17 74.26 78.20 82.76 83.70 92.49 83.50 64.02 88.57")
         | _blue("86.27 76.50 83.71 89.07"), "82.47"),
-    Model("BioELECTRA P+F", BIOELECTRA, _blurb(
+    Model("BioELECTRA P+F", _BIOELECTRA, _blurb(
         "93.51 85.55 88.43 84.61 79.98 73.88 77.76 83.53 84.18 93.80 82.79 63.80 91.42")
         | _blue("86.34 75.73 83.15 88.34"), "82.72"),
-    Model("BioELECTRA P+F LT", BIOELECTRA, _blurb(
+    Model("BioELECTRA P+F LT", _BIOELECTRA, _blurb(
         "93.75 85.32 88.73 84.68 80.10 73.86 76.76 82.34 85.67 91.45 83.20 62.21 91.50")
         | _blue("85.36 76.17 83.52 89.02"), "82.24"),
-    Model("BioELECTRA W+P", BIOELECTRA, _blurb(
+    Model("BioELECTRA W+P", _BIOELECTRA, _blurb(
         "93.03 84.66 88.45 83.90 79.63 73.33 77.06 79.68 83.16 88.65 82.30 61.20 90.01")
         | _blue("83.53 75.48 83.02 88.46"), "80.96"),
-    Model("BioM-ELECTRA base", BIOM, _biom("93.1 85.2 88.4 77.6 84.4 52.3")),
-    Model("BioM-ELECTRA large", BIOM, _biom("93.8 85.9 89.0 78.6 88.3 54.1")),
-    Model("BioM-BERT large", BIOM, _biom("92.4 84.5 88.6 80.0 87.3 53.4")),
-    Model("BioM-ALBERT xxlarge", BIOM, _biom("93.5 85.2 88.7 79.3 87.0 56.9")),
+    Model("BioM-ELECTRA base", _BIOM, _biom("93.1 85.2 88.4 77.6 84.4 52.3")),
+    Model("BioM-ELECTRA large", _BIOM, _biom("93.8 85.9 89.0 78.6 88.3 54.1")),
+    Model("BioM-BERT large", _BIOM, _biom("92.4 84.5 88.6 80.0 87.3 53.4")),
+    Model("BioM-ALBERT xxlarge", _BIOM, _biom("93.5 85.2 88.7 79.3 87.0 56.9")),
     Model("BioMegatron 345m, 30k", "Shin et al. (2020), Table 1", _four("92.9 87.0 87.1 75.1"),
-          note=BIOMEGATRON_NOTE),
+          note=_BIOMEGATRON_NOTE),
     Model("BioMegatron 345m, uncased", "Shin et al. (2020), Table 2",
           _row(OTHERS[13:], "52.5 46.2 62.6")),
     Model("bio-lm large", "Lewis et al. (2020), Table 2",
           _row(BLURB[:5], "93.7 85.2 89.0 88.0 81.0") | _row(BLURB[7:8], "82.1")
           | _row(BLUE[:2], "88.5 78.6") | _row(OTHERS[:5], "86.6 76.2 93.7 88.4 81.1")
-          | _row((OTHERS[6], *OTHERS[8:12]), "85.0 81.1 89.7 80.8 96.3"), note=BIO_LM_NOTE),
+          | _row((OTHERS[6], *OTHERS[8:12]), "85.0 81.1 89.7 80.8 96.3"), note=_BIO_LM_NOTE),
 )
 # fmt: on

@@ -3,8 +3,8 @@
 Test examples are resampled (documents, where the score is by document): the paired bootstrap of
 Berg-Kirkpatrick et al. (2012), which Dror et al. (2018) advise for scores such as F1, whose
 distribution is not known. Neither says what to do with several seeds. Here a run's figure is the
-mean over its seeds, all of which are scored on the same draw, so an interval says how that mean
-varies with the test set. How it varies with the seed is what the standard deviation says.
+mean over its seeds, all scored on the same draw, so an interval says how that mean varies with the
+test set; how it varies with the seed is what the standard deviation says.
 """
 
 from __future__ import annotations
@@ -20,15 +20,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tfbio.base import run_folders
-from tfbio.base.cli import UserError
+from tfbio.base.errors import UserError
 from tfbio.formats.task_examples import Example
 from tfbio.reporting import test_sets
-from tfbio.task_types import bootstraps, finetuning_files, own_data, tasks, types
+from tfbio.task_types import (
+    bootstraps,
+    finetuning_config,
+    finetuning_files,
+    own_data,
+    task_table,
+    trained_on,
+    types,
+)
+from tfbio.task_types.finetuning_config import RunConfig
 from tfbio.task_types.finetuning_files import RunScores
-from tfbio.task_types.scores import Scores
+from tfbio.task_types.metrics import Scores
 
 if TYPE_CHECKING:
-    from tfbio.task_types.finetuning_settings import FinetuningSettings
     from tfbio.task_types.task_type import Score, TaskType
 
 # Draws for an interval and for a p-value, of which the least is 2 / 10,001.
@@ -36,30 +44,30 @@ SAMPLES = 10_000
 
 
 class ResultsError(UserError):
-    """An error for a folder that holds no results, or for results that do not belong together."""
+    """The `UserError` for a folder without results of a run, or for results that do not match."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Run:
-    """The output folder of a finished fine-tuning run.
+    """The results of a finished fine-tuning run, read from its output folder for the report.
 
     Attributes:
-      folder: where it lies.
-      name: of the model, for tables.
+      folder: the path of that folder.
+      name: the model's name, for tables.
       task: `--task`; see `grouping.by_data` for data of the user's own.
-      metric: the task's first figure.
-      tests: for each seed the figures of the test set, in [0, 1] or [-1, 1].
-      examples: of the test set, with what is true; none if the predictions cannot be resampled.
-      scores: of each seed, by the task's own function; none with no examples.
+      metric: the name of the task's first figure, such as "f1".
+      tests: for each seed the figures of the test set by name, in [0, 1] or [-1, 1].
+      examples: the test examples with their labels; none if the predictions cannot be resampled.
+      scores: the `Scores` of each seed, by the task's own function; none with no examples.
       data_set: the path of the folder of data of the user's own; else "".
       data: the hashes of the files of data of the user's own, as text; else "".
-      devs: for each seed the figures of the development set; none if one is not known.
+      devs: for each seed the figures of the development set; {} for one that is not known.
       dev_set: which part of the development set that is, "200 of 11,268"; "" for all of it.
       match: how the test examples compare with the published ones.
       part_of: the task whose published test set this is not; "" where it is, or none is published.
-      trivial: what one answer to all test examples reaches, as a run with one seed, whose folder
-        says which answer; None with no examples.
-      folds: the runs that were joined to this one, see `joined`.
+      trivial: the results of one answer to all test examples, as a run with one seed, whose
+        `folder` says which answer; None with no examples.
+      folds: the runs that were joined to this one, see `joined`; () for others.
     """
 
     folder: str
@@ -79,7 +87,10 @@ class Run:
     folds: Sequence[Run] = ()
 
     def values(self, metric: str = "") -> np.ndarray:
-        """Returns a figure of each seed, float64 [seeds]; by default the task's first.
+        """Returns the test results of a run, one of each seed (or joined fold), float64 [seeds].
+
+        Args:
+          metric: the name of the figure, in [0, 1] or [-1, 1]; "" for the task's first.
 
         Raises:
           KeyError: the test scores have no such figure.
@@ -87,103 +98,47 @@ class Run:
         return np.array([test[metric or self.metric] for test in self.tests])
 
     def mean(self, metric: str = "") -> float:
-        """Returns the mean of a figure over the seeds, no percentage; by default the first."""
+        """Returns the mean of `values(metric)`, a run's results over the seeds; no percentage."""
         return float(self.values(metric).mean())
 
     def median_of_others(self, metric: str = "") -> float:
-        """Returns the median over all folds but the first, as bio-lm does (Lewis et al., 5.2)."""
+        """Returns the median result over all folds but the first, a fraction; see `values`.
+
+        bio-lm reports it (Lewis et al., 5.2).
+        """
         return float(np.median(self.values(metric)[1:]))
 
     def can_draw(self, metric: str = "") -> bool:
-        """Returns True if a figure can be computed for a draw of test examples."""
+        """Returns True if the result `metric` ("": the first) can be had for drawn examples."""
         return bool(self.scores) and (metric or self.metric) in self.scores[0].drawable
 
     def drawn(self, rows: np.ndarray, metric: str = "") -> float:
-        """Returns the mean over the seeds of a figure of a draw; only where `can_draw` is True.
+        """Returns the result for a draw of test examples, the mean over the seeds, as a fraction.
 
         Args:
           rows: int64 [size], the numbers of the examples that were drawn, with repetitions.
-          metric: the figure; by default the task's first.
+          metric: a figure for which `can_draw` is True; "" for the task's first.
         """
         times = np.bincount(rows, minlength=self.scores[0].size).astype(float)
         return float(np.mean([own.drawn(metric or self.metric, times) for own in self.scores]))
 
     def interval(self, metric: str = "") -> tuple[float, float]:
-        """Returns lower and upper end of the 95 % bootstrap interval of the mean over the seeds.
-
-        Args:
-          metric: a figure for which `can_draw` is True; by default the task's first.
-        """
+        """Returns the 95 % bootstrap interval of a result, two fractions; see `drawn`."""
         size = self.scores[0].size
         return bootstraps.bootstrap(lambda rows: self.drawn(rows, metric), size, 0, SAMPLES)
 
 
-class _FoldScores:
-    """Scores a draw of the examples of all folds by the folds' mean; see `scores.Scores`."""
-
-    def __init__(self, folds: Sequence[Run]):
-        self._folds = folds
-        sizes = [run.scores[0].size for run in folds]
-        self._ends = np.cumsum(sizes)[:-1]
-        self.size = sum(sizes)
-        self.drawable = frozenset.intersection(*(run.scores[0].drawable for run in folds))
-
-    def drawn(self, name: str, times: np.ndarray) -> float:
-        """Returns the mean over the folds and their seeds of a figure of a draw.
-
-        Args:
-          name: of the figure.
-          times: float64 [size], how often each example was drawn.
-        """
-        parts = zip(self._folds, np.split(times, self._ends), strict=True)
-        means = [np.mean([own.drawn(name, x) for own in run.scores]) for run, x in parts]
-        return float(np.mean(means))
-
-
-def joined(folds: Sequence[Run], task: str) -> Run:
-    """Joins the runs of several folds of a task to one, whose folds count as its seeds.
-
-    A fold's figure is the mean over its seeds. An interval is of the mean over the folds, as the
-    test examples of all of them are drawn anew.
+def p_value(run: Run, baseline: Run, metric: str = "") -> float:
+    """Computes the p-value of the difference between two runs' results, two-sided, with all seeds.
 
     Args:
-      folds: runs of one model on different test sets, each with its examples.
-      task: the name of the task.
+      run: the results of a run.
+      baseline: those of another run of the same task, scored on the same draws of examples.
+      metric: a figure for which `Run.can_draw` is True of both; "" for the task's first.
 
     Returns:
-      A run with the first one's name and metric, the figures of each fold in `tests`, the examples
-      of all, and the runs themselves in `folds`.
-    """
-
-    def means(rows: Sequence[Sequence[dict]]) -> list[dict[str, float]]:
-        return [{x: float(np.mean([y[x] for y in own])) for x in own[0]} for own in rows]
-
-    first = folds[0]
-    return dataclasses.replace(
-        first,
-        folder=", ".join(dict.fromkeys(run.folder for run in folds)),
-        task=task,
-        tests=means([run.tests for run in folds]),
-        examples=[example for run in folds for example in run.examples],
-        scores=[_FoldScores(folds)],
-        devs=means([run.devs for run in folds]) if all(run.devs for run in folds) else (),
-        match=test_sets.Match(),
-        part_of=first.task,
-        trivial=joined([run.trivial for run in folds], task) if first.trivial else None,
-        folds=folds,
-    )
-
-
-def p_value(run: Run, baseline: Run, metric: str = "") -> float:
-    """Computes how probable so large a difference of two runs is, to either side, by chance.
-
-    It is twice the p-value of `bootstraps.paired_bootstrap` in the direction of the difference,
-    above 0 and at most 1. Both runs, with all their seeds, are scored on the same draws.
-
-    Args:
-      run: a run.
-      baseline: another run of the same task.
-      metric: a figure for which `Run.can_draw` is True of both; by default the task's first.
+      A float above 0, at most 1: twice the p-value of `bootstraps.paired_bootstrap` in the
+      direction of the difference.
 
     Raises:
       ResultsError: their test sets differ.
@@ -205,22 +160,25 @@ def p_value(run: Run, baseline: Run, metric: str = "") -> float:
 
 
 def figures(run: Run, metric: str, baseline: Run | None = None) -> dict[str, str | int | float]:
-    """Returns the figures of a run for a table, in percent.
+    """Sums up the results of a run in one metric for a report, in percent.
 
     Args:
-      run: of a task.
-      metric: the figure.
-      baseline: a run of the same task, or this one; None for no comparison.
+      run: the results.
+      metric: the name of the figure.
+      baseline: the results of a run of the same task, or `run`; None for no comparison.
 
     Returns:
-      "model", "task", "metric", "figure" (the mean over the seeds), "median", "seeds", "values" (of
-      the seeds, in their order), "source", "test_set" (what is not the published one, or not
-      verified); where it is known "dev", the mean on the development set, and "dev_set", which part
-      of it that is; where there is more than one seed "std" (n - 1); where the figure can be had
-      for draws "low" and "high", and of a comparison "baseline", "difference", "p". Of joined folds
-      mean, median, "std" and "values" are over the folds, of which "folds" is the number.
+      A dict of the strings "model", "task", "metric", "source" (the folder), "test_set" (what is
+      not the published one, or "not verified") and "values" (of the seeds, in their order, between
+      blanks); the int "seeds"; and the floats "figure" (the mean over the seeds) and "median".
+      Where it is known "dev", the mean on the development set, and "dev_set", which part of it that
+      is, as text; with more than one seed "std" (n - 1); where the figure can be had for draws
+      "low" and "high", and of a comparison "baseline" (its name), "difference" and "p", a fraction.
+      Of joined folds mean, median, "std" and "values" are over the folds, of which "folds" is the
+      number.
 
     Raises:
+      KeyError: the run has no such figure.
       ResultsError: see `p_value`.
     """
     values = 100 * run.values(metric)
@@ -252,15 +210,14 @@ def figures(run: Run, metric: str, baseline: Run | None = None) -> dict[str, str
 
 
 def find(argument: str) -> list[Run]:
-    """Reads the runs of a folder or a pattern, perhaps with `NAME=` before it.
-
-    A folder that matches a pattern and holds no scores.json is named and left out.
+    """Reads the results of the runs that a folder or pattern names, perhaps with `NAME=` before it.
 
     Args:
-      argument: a folder, a glob pattern of folders, or NAME=FOLDER, which names the model.
+      argument: a folder, a glob pattern of folders, or NAME=FOLDER, which names the model. A folder
+        of a pattern that holds no scores.json is printed and left out.
 
     Returns:
-      One run of a folder, or those of a pattern in the order of their paths.
+      A list of one `Run` of a folder, or those of a pattern in the order of their paths.
 
     Raises:
       UserError: there is no run, or its files cannot be read or do not belong together.
@@ -284,14 +241,14 @@ def find(argument: str) -> list[Run]:
 
 
 def read(folder: str | os.PathLike, name: str = "") -> Run:
-    """Reads a run and checks its scores against its predictions.
+    """Reads the results of one fine-tuning run, and checks its scores against its predictions.
 
     Args:
-      folder: `--output_dir` of a run, or of a sweep, whose chosen run is taken.
-      name: of the model; by default the last folder of its `--init_checkpoint`.
+      folder: the path of the `--output_dir` of a run, or of a sweep, whose chosen run is taken.
+      name: the model's name; by default the last folder of its `--init_checkpoint`.
 
     Returns:
-      The run, with its test examples and their scores where its task is known.
+      The `Run`, with its test examples and their scores where its task is known.
 
     Raises:
       ResultsError: the predictions give other scores, or are of different data.
@@ -317,17 +274,18 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
         known, data = settings.trained_on, json.dumps(settings.data_sha256)
         run = dataclasses.replace(run, data_set=settings.data_set, data=data)
         return _with_examples(run, known.task_type, own_data.own_score(task, known.labels), scores)
-    if task in tasks.TASKS:
-        return _with_examples(run, tasks.TASKS[task].task_type, tasks.TASKS[task].score, scores)
+    if task in task_table.TASKS:
+        return _with_examples(
+            run, task_table.TASKS[task].task_type, task_table.TASKS[task].score, scores
+        )
     return run
 
 
-def _read_settings(folder: str | os.PathLike) -> FinetuningSettings:
-    """Reads the `config.json` of a run, see `finetuning_settings.read_settings`."""
+def _read_settings(folder: str | os.PathLike) -> RunConfig:
+    """Reads the `config.json` of a run, see `finetuning_config.read_settings`."""
     # Imported late: it knows the settings of all task types, and so imports TensorFlow.
-    from tfbio.task_types import finetuning_settings
 
-    return finetuning_settings.read_settings(folder)
+    return finetuning_config.read_settings(folder)
 
 
 def _dev_set(scores: RunScores) -> str:
@@ -337,13 +295,7 @@ def _dev_set(scores: RunScores) -> str:
 
 
 def _with_examples(run: Run, type_name: str, score: Score, scores: RunScores) -> Run:
-    """Adds the test examples of a run and the scores of its predictions.
-
-    Args:
-      run: without these.
-      type_name: the name of the task type.
-      score: see `Task.score`.
-      scores: of the run.
+    """Adds the test examples of a run and the scores of its predictions, by the task's `score`.
 
     Raises:
       ResultsError: the predictions give other scores than `scores`, or are of different data.
@@ -389,12 +341,8 @@ def _trivial(
 
 
 def _model_of(init: str) -> str:
-    """Returns the name of the folder of a pretrained model.
-
-    Args:
-      init: the folder, or a trial of a run, whose own `--init_checkpoint` counts then.
-    """
+    """Returns the name of a model's folder; of a trial's run that of its `--init_checkpoint`."""
     run = Path(init).parent
-    if Path(init).name.startswith("trial_") and Path(run, finetuning_files.CONFIG).is_file():
+    if Path(init).name.startswith("trial_") and Path(run, trained_on.CONFIG).is_file():
         return _model_of(_read_settings(run).init_checkpoint)
     return Path(init).name

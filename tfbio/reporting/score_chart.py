@@ -17,15 +17,19 @@ def draw(
     trivial: Mapping[Column, float],
     path: Path,
 ) -> None:
-    """Draws a panel for each column: published figures, ours with intervals, and each seed's.
+    """Draws the chart of scores: a panel for each column, with published models and our runs.
 
-    Writes a PNG file and returns nothing. All figures are in percent.
+    A panel has the published figures, ours with their intervals, and that of each seed or fold, in
+    percent. Writes a PNG file and returns nothing.
 
     Args:
-      columns: of our runs.
-      figures: a dict for each of our figures, see `score_tables.figures_of`.
-      trivial: what one answer to all examples of a column reaches, in percent.
+      columns: the columns of our runs, at least one.
+      figures: a dict for each run and column, see `score_tables.figures_of`.
+      trivial: column -> the figure of one answer to all its examples, in percent.
       path: the PNG file to write.
+
+    Raises:
+      ZeroDivisionError: there are no columns.
     """
     from matplotlib.figure import Figure
 

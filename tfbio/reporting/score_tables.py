@@ -7,17 +7,18 @@ import io
 from collections.abc import Mapping, Sequence
 
 from tfbio.reporting import published, results
-from tfbio.reporting.grouping import KNOWN, Models, percent, trivial_runs
+from tfbio.reporting.grouping import KNOWN, Models
 from tfbio.reporting.published import Column
 from tfbio.reporting.results import Run
+from tfbio.reporting.table_columns import percent, trivial_runs
 from tfbio.reporting.tables import Table
 
-CSV_COLUMNS = (
+_CSV_COLUMNS = (
     *("model", "task", "data_set", "test_set", "metric", "dev_set", "dev", "figure", "std"),
     *("median", "folds", "seeds", "low", "high", "baseline", "difference", "p", "values", "source"),
 )
 
-HOW = (
+_HOW = (
     "Percentages of the test sets; dev is the mean over the seeds on the development set. Mean, "
     "standard deviation (SD, n - 1) and median are over the seeds. The interval (percentile "
     "bootstrap) is of the mean over the seeds, as the test examples (of HoC the documents, of "
@@ -26,7 +27,7 @@ HOW = (
     "It is of one task, not corrected for the number of tasks. With few examples, as in BIOSSES, "
     "both are rough. The macro F1 of relations has neither, since a draw may lack a label."
 )
-OF_FOLDS = (
+_OF_FOLDS = (
     "Of folds, mean, SD and median are over the folds, each with the mean over its seeds; the "
     "examples of all folds are drawn anew together. bio-lm reports the median of nine folds, and "
     "chose on the tenth when to stop (Lewis et al., 2020, section 5.2)."
@@ -34,19 +35,22 @@ OF_FOLDS = (
 
 
 def figures_of(column: Column, run: Run, baseline: Run | None) -> dict:
-    """Returns the figures of a run in a column, in percent, by the names of `CSV_COLUMNS`.
+    """Returns a run's figures in a column for the tables of scores and report.csv, in percent.
 
     Args:
-      column: of the run's task; of all folds but the first there is a median alone.
-      run: a run.
+      column: a column of the run's task.
+      run: the run's results; joined folds for a column of all folds but the first.
       baseline: a run of the same task to compare with; None for no comparison.
 
     Returns:
-      The keys of `results.figures`, such as "model", "figure", "std", "low" and "p", with
-      "data_set", the column's title. What is not known is left out.
+      A dict with the keys and types of `results.figures`, such as "model", "figure", "std", "low"
+      and "p", and "data_set", the column's title; what is not known is left out. In a column of all
+      folds but the first, "figure" is their median, and there are only "model", "task", "data_set",
+      "metric", "figure", "median", "folds", "seeds", "values" and "source".
 
     Raises:
       ResultsError: the test sets of the two runs differ.
+      KeyError: the run has no figure of the column's metric.
     """
     if not column.of_others:
         return results.figures(run, column.metric, baseline) | {"data_set": column.title}
@@ -67,19 +71,22 @@ def figures_of(column: Column, run: Run, baseline: Run | None) -> dict:
 
 
 def score_table(title: str, columns: Sequence[Column], models: Models) -> Table:
-    """Makes a table of published models, of one answer to all, and of ours, in percent.
+    """Makes a table of scores: published models, one answer to all, and our runs, in percent.
 
     BLURB's score stands there if one of our models has all 13 data sets.
 
     Args:
-      title: of the table.
+      title: the title of the table.
       columns: data sets; those of which no run is are left out.
       models: our runs, name of a model -> task -> its run; the mean over the seeds stands in the
         table.
 
     Returns:
-      The table: a row for each model and a column for each data set; our figures have two decimals,
-      papers' are as printed, and "" stands for none. The rule is above our models.
+      The `Table`: a row for each model and a column for each data set; our figures have two
+      decimals, papers' are as printed, and "" stands for none. The rule is above our models.
+
+    Raises:
+      KeyError: a run has no figure of its column's metric.
     """
     shown = [x for x in columns if any(x.task in runs for runs in models.values())]
     means = {
@@ -197,19 +204,24 @@ def _is_aside(column: Column, runs: Sequence[Run]) -> bool:
 
 
 def runs_table(figures: Sequence[dict]) -> Table:
-    """Makes the table that says how sure our figures are, without columns that would be empty.
+    """Makes the table that says how sure our scores are, without columns that would be empty.
 
     Args:
-      figures: a dict for each run and column, at least one, see `figures_of`.
+      figures: a dict for each run and column, see `figures_of`; at least one is not of all folds
+        but the first.
 
     Returns:
-      The table: a row for each run, with dev, mean, SD, median, seeds, 95 % interval, and
-      difference to the baseline and its p. Medians of folds 2 to 10 share the row of the ten folds.
+      The `Table`: a row for each run, with data set, model, metric, and with two decimals dev,
+      mean, SD, median, 95 % interval, and difference to the baseline; also the number of seeds, and
+      p with four decimals. Medians of folds 2 to 10 share the row of the ten folds.
+
+    Raises:
+      IndexError: there are no such figures.
     """
     others = {(x["model"], x["task"]): x["figure"] for x in figures if _is_of_others(x)}
     rows = [_runs_row(x, others) for x in figures if not _is_of_others(x)]
     header = [name for name in rows[0] if any(row[name] for row in rows)]
-    notes = [HOW] + [OF_FOLDS] * any("folds" in one for one in figures)
+    notes = [_HOW] + [_OF_FOLDS] * any("folds" in one for one in figures)
     parts = [f"{x['data_set']}, {x['model']}: {x['dev_set']}" for x in figures if x.get("dev_set")]
     if parts:
         notes.append(f"Of the development set a part alone was scored: {'; '.join(parts)}.")
@@ -253,18 +265,20 @@ def _two_digits(figure: float | None, sign: str = "") -> str:
 
 
 def csv_text(columns: Sequence[Column], figures: Sequence[dict], models: Models) -> str:
-    """Returns the text of a CSV file with all figures, not rounded: ours, trivial, and papers'.
+    """Returns report.csv, the text of the table of all scores, not rounded: ours, trivial, papers'.
 
     Args:
-      columns: of our runs; papers' figures of other data sets are left out.
+      columns: the columns of our runs; papers' figures of other data sets are left out.
       figures: a dict for each run and column, see `figures_of`.
       models: our runs: name of a model -> task -> its run.
 
     Returns:
-      A header, `CSV_COLUMNS`, and a line for each figure; figures are in percent.
+      Text of CSV: a header, and a line for each figure, in percent. The columns are model, task,
+      data_set, test_set, metric, dev_set, dev, figure, std, median, folds, seeds, low, high,
+      baseline, difference, p, values and source, as `figures_of` names them; "" stands for none.
     """
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, CSV_COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(stream, _CSV_COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(figures)
     for column, run in trivial_runs(columns, models).items():

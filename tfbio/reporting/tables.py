@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
+_LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
@@ -22,12 +22,12 @@ LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
 
 
 class Table(NamedTuple):
-    """A table as text.
+    """A table of a report as text, which `markdown` and `latex` lay out.
 
     Attributes:
       title: its title.
       header: the names of its columns.
-      rows: its cells, a list for each row, as long as the header.
+      rows: its cells, a list of strings for each row, as long as the header.
       above: how many rows, the first ones, a rule parts from the others.
       notes: sentences below it.
     """
@@ -44,7 +44,11 @@ def _is_text(heading: str) -> bool:
 
 
 def markdown(table: Table) -> str:
-    """Returns a section of Markdown with the table: its title as a heading, the rows, the notes."""
+    """Returns a report's table as Markdown text: its title as a heading, the rows, the notes.
+
+    Args:
+      table: the table; numbers are aligned to the right, and the rule above rows is left out.
+    """
     rule = ["---" if _is_text(heading) else "---:" for heading in table.header]
     lines = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in table.rows]
     lines = [f"| {line} |" for line in (" | ".join(table.header), " | ".join(rule), *lines)]
@@ -54,14 +58,17 @@ def markdown(table: Table) -> str:
 
 def _latex_text(text: str) -> str:
     """Returns text that LaTeX shows as it is; hyphens in a row would join to a dash."""
-    return re.sub("-(?=-)", "-{}", text.translate(str.maketrans(LATEX)))
+    return re.sub("-(?=-)", "-{}", text.translate(str.maketrans(_LATEX)))
 
 
 def latex(table: Table) -> str:
-    """Returns a table* of LaTeX in booktabs' style, at most as wide as the text.
+    """Returns a report's table as LaTeX text: a table* in booktabs' style, at most as wide as text.
 
-    Title and notes are its caption; its label is `tab:` and the title. Special characters are
-    escaped.
+    Title and notes are its caption; its label is `tab:` and the title, in lower case with hyphens.
+    Special characters are escaped.
+
+    Args:
+      table: the table; a rule stands below its first `above` rows.
     """
 
     def line(cells: Sequence[str]) -> str:

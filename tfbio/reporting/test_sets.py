@@ -25,15 +25,15 @@ from typing import NamedTuple
 
 from absl import flags
 
-from tfbio.base import cli, storage
+from tfbio.base import cli, errors, storage
 from tfbio.formats.splits import find_split
 from tfbio.formats.task_examples import Example
-from tfbio.task_types import tag_schemes, tasks
+from tfbio.task_types import tag_schemes, task_table
 
-TABLE = Path(__file__).with_suffix(".json")
+_TABLE = Path(__file__).with_suffix(".json")
 # Hashes kept of a test set, and their hexadecimal digits: the least hashes, of which a part of the
 # set has its share, and no other examples.
-SAMPLE, DIGITS = 64, 7
+_SAMPLE, _DIGITS = 64, 7
 # The folds of a data set that is cross-validated.
 FOLDS = 10
 # Published numbers, and what of: Kanakarajan et al. (2021), Table 1; of SQuAD Rajpurkar et al.
@@ -49,14 +49,14 @@ COUNTS = {
 
 
 class TestSet(NamedTuple):
-    """A test set, as `test_sets.json` has it.
+    """The size and the hashes of a published or other test set, as `test_sets.json` has them.
 
     Attributes:
-      examples: their number.
+      examples: the number of its examples.
       content: a hash of the examples with their labels, 16 hexadecimal digits.
       texts: the same without the labels.
-      sample: the first `DIGITS` hexadecimal digits of the least hashes of examples with their
-        labels, each once and sorted, at most `SAMPLE`.
+      sample: the first 7 hexadecimal digits of the least hashes of examples with their labels, each
+        once and sorted, at most 64.
     """
 
     examples: int
@@ -66,10 +66,10 @@ class TestSet(NamedTuple):
 
 
 class Match(NamedTuple):
-    """The comparison of test examples with the published ones.
+    """The comparison of a run's test set with the published ones.
 
     Attributes:
-      fold: the number of the published fold that they are, from 1; 0 for none.
+      fold: the number of the published fold that its examples are, from 1; 0 for none.
       aside: why they are not the published ones, such as "1,000 of 15,745 test examples"; "" if
         they are.
       unverified: why that cannot be told by their content; "" if it can.
@@ -81,14 +81,14 @@ class Match(NamedTuple):
 
 
 def describe(task: str, examples: Sequence[Example]) -> TestSet:
-    """Counts the examples of a task, and hashes their content.
+    """Describes a test set, published or a run's: counts its examples, and hashes their content.
 
     Args:
-      task: one of `tasks.TASKS`.
-      examples: of the test set, as the task's files or a run's predictions have them.
+      task: the name of a task, one of `task_table.TASKS`.
+      examples: the test examples, as the task's files or a run's predictions have them.
 
     Returns:
-      Their number and their hashes, which do not depend on the order of the examples.
+      A `TestSet`, which does not depend on the order of the examples.
 
     Raises:
       KeyError: there is no such task.
@@ -96,25 +96,26 @@ def describe(task: str, examples: Sequence[Example]) -> TestSet:
     # Imported late: it imports TensorFlow, which takes seconds.
     from tfbio.task_types import types
 
-    task_type = types.TYPES[tasks.TASKS[task].task_type]
+    task_type = types.TYPES[task_table.TASKS[task].task_type]
     pairs = [task_type.content(example) for example in examples]
     labelled = sorted(_hash(pair) for pair in pairs)
     texts = sorted(_hash(text) for text, _ in pairs)
-    sample = sorted({digest[:DIGITS] for digest in labelled})[:SAMPLE]
+    sample = sorted({digest[:_DIGITS] for digest in labelled})[:_SAMPLE]
     return TestSet(len(pairs), _hash(labelled)[:16], _hash(texts)[:16], tuple(sample))
 
 
 def compare(task: str, examples: Sequence[Example], of: int = 0) -> Match:
-    """Compares test examples with those of the papers.
+    """Compares the test set of a run with the published test sets of its task.
 
     Args:
       task: `--task`.
-      examples: as the task's files or a run's predictions have them; none if they are not known.
+      examples: the test examples, as the task's files or a run's predictions have them; none if
+        they are not known.
       of: the number that they were drawn from by `max_test_examples`; 0 if they were not.
 
     Returns:
-      The fold that they are, and in words why they are not the published examples (`aside`), or why
-      that is not known (`unverified`), both "" if they are the same.
+      A `Match`: the fold that they are, and in words why they are not the published examples
+      (`aside`), or why that is not known (`unverified`), both "" if they are the same.
     """
     match = _compare(task, examples, of)
     if match.unverified and of > len(examples) > 0:
@@ -171,7 +172,10 @@ def _not_published(own: TestSet, known: Mapping[str, TestSet]) -> str:
 
 
 def published() -> dict[str, dict[str, TestSet]]:
-    """Returns the known test sets: task -> name, "" or "fold 1" and so on -> test set."""
+    """Returns the published test sets that `test_sets.json` knows.
+
+    They are a dict of the name of a task -> "" or "fold 1" and so on -> a `TestSet`.
+    """
     return {
         task: {
             name: TestSet(**{**one, "sample": tuple(one["sample"].split())})
@@ -183,7 +187,7 @@ def published() -> dict[str, dict[str, TestSet]]:
 
 @functools.cache
 def _table() -> dict:
-    return json.loads(TABLE.read_text(encoding="utf-8"))
+    return json.loads(_TABLE.read_text(encoding="utf-8"))
 
 
 def _is_part(own: TestSet, other: TestSet) -> bool | None:
@@ -214,7 +218,7 @@ def _hash(content: Sequence) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def write_table(sets: Sequence[str], output: str) -> None:
+def _write_table(sets: Sequence[str], output: str) -> None:
     """Writes `test_sets.json`: for each task and fold the fields of `TestSet`; returns nothing.
 
     Args:
@@ -228,20 +232,20 @@ def write_table(sets: Sequence[str], output: str) -> None:
     table: dict[str, dict[str, dict]] = {}
     for argument in sets:
         match = re.fullmatch(r"(\w+)(?::(\d+))?=(.+)", argument)
-        if not match or match[1] not in tasks.TASKS:
-            raise cli.UsageError(
+        if not match or match[1] not in task_table.TASKS:
+            raise errors.UsageError(
                 f"--test_set={argument}: expected TASK=FOLDER, or TASK:N=FOLDER of fold N, where "
                 "TASK is one that --task of run_finetuning.py takes."
             )
         task, fold, folder = match.groups()
-        one = describe(task, tasks.TASKS[task].read(find_split(folder, "test")))
+        one = describe(task, task_table.TASKS[task].read(find_split(folder, "test")))
         row = one._replace(sample=" ".join(one.sample))._asdict()
         table.setdefault(task, {})[f"fold {fold}" if fold else ""] = row
     storage.write_text(Path(output), json.dumps(table, indent=1) + "\n")
 
 
 def define_flags() -> None:
-    """Defines the command's flags, --test_set and --output; returns nothing."""
+    """Defines the flags --test_set and --output of `tfbio.reporting.test_sets`; returns nothing."""
     cli.define_list(
         "test_set",
         None,
@@ -252,13 +256,17 @@ def define_flags() -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Writes the table that the flags ask for.
+    """Runs `tfbio.reporting.test_sets`: writes `test_sets.json` from the folders of test sets.
+
+    Args:
+      argv: the command line without its flags, a list of strings: the program alone.
 
     Raises:
-      UserError: see `write_table`; or the command line has arguments that are no flags.
+      UsageError: there are arguments, a --test_set is of another form, or there is no such task.
+      TaskFileError: a folder has no test file of the task, or a line of it cannot be used.
     """
     cli.no_arguments(argv)
-    write_table(flags.FLAGS.test_set, flags.FLAGS.output)
+    _write_table(flags.FLAGS.test_set, flags.FLAGS.output)
 
 
 if __name__ == "__main__":

@@ -15,22 +15,23 @@ import tf_keras as keras
 
 from tfbio.models import randomness
 from tfbio.models.encoder_config import EncoderConfig
-from tfbio.task_types import fixed_shapes, packing
+from tfbio.task_types import fixed_shapes, packing, prefetching, row_placement, steps_per_call
+from tfbio.task_types.features import Features
+from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.inference import Inference, make_model
 from tfbio.task_types.task_type import TaskType
-from tfbio.task_types.types import FinetuningConfig
 from tfbio.training import distribution, optimization
-from tfbio.training.gradients import Gradient, differentiate
+from tfbio.training.gradients import Gradient, apply_clipped, differentiate
 from tfbio.training.trainer import Figures
 from tfbio.weights import checkpoint_settings, checkpoint_weights
 
 # The second number of the seed of dropout. `finetuning_data` has two more, so that no two purposes
 # share a stream of random numbers.
-DROPOUT_STREAM = 0
+_DROPOUT_STREAM = 0
 
 
 class Finetuner(Inference):
-    """A model with its optimizer, for training as well as for prediction.
+    """A model with its optimizer, which fine-tuning trains trial after trial, and which predicts.
 
     A trial calls `initialize`, which gives the model its first weights, then `begin`, and then
     `train` again and again.
@@ -38,9 +39,9 @@ class Finetuner(Inference):
     Args:
       config: all settings.
       encoder_config: the shape of the encoder.
-      task_type: what is learnt.
-      pad_id: of [PAD].
-      num_steps: of a trial.
+      task_type: the type of the task, which has the head and the loss.
+      pad_id: the id of [PAD].
+      num_steps: the steps of a trial.
       strategy: where to compute; the batches must divide by its replicas.
 
     Attributes:
@@ -68,7 +69,7 @@ class Finetuner(Inference):
         if config.gradient_clip_groups > 1:
             self._parts = max(1, config.gradient_clip_groups // self._replicas)
         # The windows that the shapes of training batches were chosen for, and the shapes.
-        self._chosen: tuple[packing.Features, list[fixed_shapes.Shape]] | None = None
+        self._chosen: tuple[Features, list[fixed_shapes.Shape]] | None = None
         with strategy.scope():
             self.optimizer = optimization.Adam(
                 optimization.SCHEDULES[config.schedule](
@@ -90,7 +91,7 @@ class Finetuner(Inference):
 
     @property
     def step(self) -> tf.Variable:
-        """The steps done so far, a variable int64 []."""
+        """The optimizer steps of fine-tuning done so far in a trial, a variable int64 []."""
         return self.optimizer.iterations
 
     def _multipliers(self) -> Callable[[tf.Variable], float]:
@@ -112,11 +113,13 @@ class Finetuner(Inference):
         return lambda variable: shares[variable.ref()]
 
     def initialize(self, seed: int, init_checkpoint: str, with_head: bool = False) -> None:
-        """Gives every variable its value at the start of a trial, also those of the optimizer.
+        """Gives a fine-tuner's model and optimizer their values at the start of a trial.
+
+        Returns nothing. The optimizer's averages and its step become 0.
 
         Args:
-          seed: of the trial; draws the head's weights, and the encoder's where it starts so.
-          init_checkpoint: folder with the encoder's weights; "" for random ones.
+          seed: the trial's seed; draws the head's weights, and the encoder's where it starts so.
+          init_checkpoint: the path of the folder with the encoder's weights; "" for random ones.
           with_head: True if the head starts from there, too.
 
         Raises:
@@ -137,14 +140,14 @@ class Finetuner(Inference):
         for variable in self.optimizer.variables():
             variable.assign(tf.zeros_like(variable))
 
-    def begin(self, features: packing.Features, order: np.ndarray, seed: int) -> None:
-        """Sets the windows that `train` learns from, and their order; returns nothing.
+    def begin(self, features: Features, order: np.ndarray, seed: int) -> None:
+        """Sets the windows that the fine-tuner learns from, and their order; returns nothing.
 
         Args:
           features: the windows to train on, see `TaskType.features`.
-          order: int64 [steps * train_batch_size], the windows of each step of the trial, from its
-            first; see `finetuning_data.training_order`.
-          seed: of the trial.
+          order: int64 [steps * train_batch_size], the number of the window at each place of the
+            batches of all steps of the trial; see `finetuning_data.training_order`.
+          seed: the trial's seed, which keys dropout.
         """
         self._seed = tf.constant(seed)
         self._batches = order.reshape(-1, self.config.train_batch_size)
@@ -152,7 +155,7 @@ class Finetuner(Inference):
             packer = self._training_packer = self._fixed_packer(features, self._batches)
             left = self._batches[int(self.step.numpy()) :]
             # The next batches are packed while the device works on these.
-            self._packed = fixed_shapes.ahead(
+            self._packed = prefetching.ahead(
                 map(packer.train_batch, left), self.config.run.steps_per_loop
             )
         else:
@@ -161,14 +164,14 @@ class Finetuner(Inference):
             )
 
     def train(self, num_steps: int) -> Figures:
-        """Takes the next steps.
+        """Takes the next steps of fine-tuning, on the windows that `begin` set.
 
         Args:
           num_steps: how many, `run.steps_per_loop` at most.
 
         Returns:
-          "loss", the mean of their losses, and "learning_rate", that of the next step; a float
-          each.
+          A dict of two floats: "loss", the mean of the steps' losses, and "learning_rate", that of
+          the next step.
         """
         take_steps = self._take_fixed_steps if self.fixed_shapes else self._take_steps
         return {
@@ -188,7 +191,7 @@ class Finetuner(Inference):
     def _take_fixed_steps(self, num_steps: int) -> tf.Tensor:
         """Does what `_take_steps` does, with batches of fixed shapes and all steps in one call."""
         most = self.config.run.steps_per_loop
-        call = next(fixed_shapes.calls(self._packed, [num_steps], most))
+        call = next(steps_per_call.calls(self._packed, [num_steps], most))
         numbers = [batch.shape for batch in call.batches] + [0] * (most - num_steps)
         return self._train_steps(
             call.arrays,
@@ -199,7 +202,9 @@ class Finetuner(Inference):
             self._training_packer.token_arrays,
         )
 
-    def _fixed_packer(self, features: packing.Features, batches: np.ndarray) -> fixed_shapes.Packer:
+    def _fixed_packer(
+        self, features: Features, batches: np.ndarray
+    ) -> fixed_shapes.FixedShapePacker:
         """Returns what makes training batches, int64 [steps, examples], of fixed shapes."""
         size, replicas = self.config.train_batch_size, self._replicas
         if self._chosen is None or self._chosen[0] is not features:
@@ -207,12 +212,12 @@ class Finetuner(Inference):
             self._chosen = features, shapes
         shapes = self._chosen[1]
         needed = max(
-            fixed_shapes.deal(features.lengths[chosen], shapes[0].rows).row_length
+            row_placement.deal(features.lengths[chosen], shapes[0].rows).row_length
             for chosen in batches
         )
         if needed > shapes[-1].row_length:  # not seen in the sample, nor expected: one more shape
             shapes.append(fixed_shapes.Shape(shapes[0].rows, fixed_shapes.rounded(needed)))
-        return fixed_shapes.Packer(features, shapes, replicas, self.pad_id, size)
+        return fixed_shapes.FixedShapePacker(features, shapes, replicas, self.pad_id, size)
 
     @tf.function
     @tf.autograph.experimental.do_not_convert
@@ -236,12 +241,12 @@ class Finetuner(Inference):
         """Takes many steps.
 
         Args:
-          arrays: see `fixed_shapes.Call`.
+          arrays: see `steps_per_call.Call`.
           numbers: int32 [most steps], the shape of each batch.
           steps: int32 [], how many batches there are.
           seed: of the trial.
           shapes: that batches have.
-          token_arrays: see `fixed_shapes.Packer`.
+          token_arrays: see `fixed_shapes.FixedShapePacker`.
 
         Returns:
           float32 [], the sum of the losses.
@@ -265,7 +270,7 @@ class Finetuner(Inference):
 
     @tf.autograph.experimental.do_not_convert
     def _replica_train_step(self, batch: dict[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
-        seed = randomness.fold_in(tf.stack([seed, DROPOUT_STREAM]), self.step)
+        seed = randomness.fold_in(tf.stack([seed, _DROPOUT_STREAM]), self.step)
         groups, max_norm = self.config.gradient_clip_groups, self.config.max_gradient_norm
         if groups > 1:
             loss, gradients = self._clipped_gradients(batch, seed)
@@ -275,7 +280,7 @@ class Finetuner(Inference):
             loss, gradients = self._gradients(batch, seed)
         variables = self.model.trainable_variables
         # Clipped groups are not clipped again: so many together have no larger norm.
-        norm = optimization.apply_clipped(self.optimizer, gradients, variables, groups * max_norm)
+        norm = apply_clipped(self.optimizer, gradients, variables, groups * max_norm)
         # A step that changed nothing must not pass for one that did.
         return tf.where(tf.math.is_finite(norm), loss, norm)
 

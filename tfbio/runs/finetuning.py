@@ -16,23 +16,27 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfbio.base import schema, storage
-from tfbio.base.cli import UserError
+from tfbio.base import json_files, storage
+from tfbio.base.errors import UserError
 from tfbio.formats.task_examples import Example
 from tfbio.planning import finetuning_cost
 from tfbio.runs import finetuning_data
 from tfbio.runs.finetuner import Finetuner
 from tfbio.runs.finetuning_checks import check
-from tfbio.runs.trial import StoppedError, Trial, checkpoints_dir, trial_dir
-from tfbio.task_types import finetuning_files, finetuning_settings, types
-from tfbio.task_types.finetuning_files import RunScores
-from tfbio.task_types.finetuning_settings import FinetuningSettings
+from tfbio.runs.trial import StoppedError, Trial
+from tfbio.task_types import finetuning_config, finetuning_files, trained_on, types
+from tfbio.task_types.finetuning_config import FinetuningConfig, RunConfig
+from tfbio.task_types.finetuning_files import RunScores, checkpoints_dir, trial_dir
 from tfbio.task_types.task import SPLITS, Task
-from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import vocabularies
-from tfbio.training import distribution
+from tfbio.training import distribution, precision
 from tfbio.training.preemption import Preemption
-from tfbio.weights import checkpoint_files, checkpoint_settings, weight_files
+from tfbio.weights import (
+    checkpoint_settings,
+    checkpoint_source,
+    hugging_face_settings,
+    weight_files,
+)
 
 # Settings that do not tell one trial from another: with others, finished trials stay valid.
 NOT_IN_A_TRIAL = ("comment", "run", "seed", "num_trials", "init_checkpoint", "data_set")
@@ -40,16 +44,16 @@ NOT_IN_A_TRIAL = ("comment", "run", "seed", "num_trials", "init_checkpoint", "da
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """The task, the data and the settings of a fine-tuning run.
+    """The task, the data and the settings of a fine-tuning run that `finetune` is to do.
 
     Attributes:
       config: all settings.
-      task: one of `tasks.TASKS`, or of data of one's own.
-      data_dir: folder with the task's files.
-      init_checkpoint: the model folder of a pretraining run, a `trial_SEED` of a fine-tuning run
-        (whose head is kept if both answer questions), a folder of Hugging Face's, or a
-        TensorFlow 1 checkpoint.
-      output_dir: made if need be.
+      task: one of `task_table.TASKS`, or a task of the user's own data.
+      data_dir: the path of the folder with the task's files.
+      init_checkpoint: the path of a pretraining run's folder, a `trial_SEED` of a fine-tuning run
+        (whose head is kept if both answer questions), a folder of Hugging Face's, or a TensorFlow 1
+        checkpoint.
+      output_dir: the path of the folder for the results, made if need be.
       strategy: where to compute; the batches must divide by its replicas.
       from_scratch: True to take only the encoder's shape and the vocabulary from `init_checkpoint`.
       overwrite: True to remove what a run with other settings left in `output_dir`.
@@ -69,45 +73,45 @@ class Run:
 
     @property
     def seeds(self) -> range:
-        """The seed of each trial, from `config.seed` upwards."""
+        """The seeds of a fine-tuning run's trials, `config.num_trials` ints from `config.seed`."""
         return range(self.config.seed, self.config.seed + self.config.num_trials)
 
     @property
     def is_chief(self) -> bool:
-        """True if this process writes and prints; of several workers one does."""
+        """True if this process writes and prints for the fine-tuning run: one worker of several."""
         return self.strategy.extended.should_checkpoint
 
     def is_complete(self, seed: int) -> bool:
-        """Returns True if `output_dir` holds the complete trial of a seed."""
+        """Returns True if a fine-tuning run's `output_dir` holds a seed's finished trial_SEED."""
         return os.path.isdir(trial_dir(self.output_dir, seed))
 
     def say(self, line: str) -> None:
-        """Prints a line, if this process is the one that does."""
+        """Prints a line of a fine-tuning run, if this process is its chief."""
         if self.is_chief:
             print(line, flush=True)
 
 
 def finetune(run: Run) -> dict[str, Any]:
-    """Runs every trial that `output_dir` does not hold yet, and sums them up.
+    """Runs fine-tuning: every trial that `output_dir` does not hold yet, and the summary of all.
 
-    Writes into `output_dir`: `config.json`, the vocabulary; for each trial `trial_SEED/` with
-    `scores.json`, the predictions on dev and test (see `predictions`) and the weights
-    (`model.index`, `model.data-*`), which appears when the trial is complete; until then
-    `trial_SEED.checkpoints/`, from which a trial that was stopped goes on; `scores.json`;
-    TensorBoard logs in `logs/`.
+    Writes into `output_dir`: `config.json`, the vocabulary, TensorBoard's `logs/`; for each trial
+    `trial_SEED/` with `scores.json`, the predictions on dev and test (see `prediction_files`) and
+    the weights (`model.index`, `model.data-*`), which appears when the trial is complete; until
+    then `trial_SEED.checkpoints/`, from which a stopped trial goes on; and `scores.json`.
 
     Args:
       run: the task, the data and the settings.
 
     Returns:
-      The content of `scores.json`: "task", "metric", "init", "examples", "trials" (for each seed a
-      dict of the fields of `TrialScores`, such as "test", metric -> fraction), and "mean", "std"
-      (None for a single seed) and "median" of the metric on the test set.
+      A dict, the content of `scores.json`: the strings "task", "metric" and "init"; "examples", two
+      ints (used and all) for "dev" and "test"; "trials", for each seed a dict of the fields of
+      `TrialScores`, such as "test", metric -> fraction; and "mean", "std" (None for a single seed)
+      and "median" of the metric on the test set, fractions.
 
     Raises:
       DivergedError: a loss is no longer a number.
-      UserError: the task, its data, the checkpoint or the settings cannot be used, or
-        `output_dir` holds a run with other settings.
+      UserError: the task, its data, the checkpoint or the settings cannot be used, or `output_dir`
+        holds a run with other settings.
       SystemExit: the process was told to end; what is done is saved.
     """
     data_sha256 = _sha256_of_files(run)
@@ -133,11 +137,14 @@ def finetune(run: Run) -> dict[str, Any]:
 
 
 def dry_run(run: Run, device: str = "") -> str:
-    """Returns a text on the windows, FLOPs, memory and minutes of a run; writes nothing.
+    """Prepares a fine-tuning run as `finetune` does, but only returns an estimate; writes nothing.
 
     Args:
       run: the task, the data and the settings.
       device: one of `devices.DEVICES`; "": all.
+
+    Returns:
+      Text on the windows, FLOPs, memory and minutes, see `finetuning_cost.report`.
 
     Raises:
       UserError: the task, its data, the checkpoint, the settings or the device cannot be used.
@@ -182,7 +189,7 @@ class _Start:
         folder, config = run.init_checkpoint, run.config
         self.task_type = types.make(run.task.task_type, run.task.labels, config)
         self.pretrained = checkpoint_settings.read_settings(folder)
-        self.vocabulary = vocabularies.find_vocabulary(checkpoint_files.run_of(folder))
+        self.vocabulary = vocabularies.find_vocabulary(checkpoint_source.run_of(folder))
         self.trained_on = finetuning_data.describe_task(run.task, examples["train"])
         shape = checkpoint_settings.read_encoder_config(folder, not run.from_scratch)
         self.tokenizer = finetuning_data.load_tokenizer(
@@ -200,10 +207,10 @@ def _sha256_of_files(run: Run) -> dict[str, str]:
     return {split: storage.sha256_of(path) for split, path in files.items()}
 
 
-def _settings(run: Run, start: _Start, data_sha256: dict[str, str]) -> FinetuningSettings:
+def _settings(run: Run, start: _Start, data_sha256: dict[str, str]) -> RunConfig:
     """Returns the content of `config.json`."""
-    return schema.extended(
-        FinetuningSettings,
+    return json_files.extended(
+        RunConfig,
         run.config,
         task=run.task.name,
         data_set=os.path.abspath(run.data_dir),
@@ -213,7 +220,7 @@ def _settings(run: Run, start: _Start, data_sha256: dict[str, str]) -> Finetunin
         weights_sha256="" if run.from_scratch else _weights_sha256(run.init_checkpoint),
         encoder=start.encoder_config,
         lower_case=start.pretrained["lower_case"],
-        family=checkpoint_settings.family_of(start.pretrained),
+        family=hugging_face_settings.family_of(start.pretrained),
         vocab_sha256=vocabularies.sha256_of(start.vocabulary),
         trained_on=start.trained_on,
     )
@@ -221,20 +228,18 @@ def _settings(run: Run, start: _Start, data_sha256: dict[str, str]) -> Finetunin
 
 def _weights_sha256(folder: str) -> str:
     """Tells one checkpoint from another: the hash of its index, which has every tensor's."""
-    if checkpoint_files.source_of(folder) is checkpoint_files.Source.HUGGING_FACE:
+    if checkpoint_source.source_of(folder) is checkpoint_source.Source.HUGGING_FACE:
         return weight_files.sha256_of(folder)
-    return storage.sha256_of(f"{checkpoint_files.newest_weights(folder)}.index")
+    return storage.sha256_of(f"{checkpoint_source.newest_weights(folder)}.index")
 
 
-def _prepare_output_dir(
-    run: Run, settings: FinetuningSettings, vocabulary: str | os.PathLike
-) -> list[int]:
+def _prepare_output_dir(run: Run, settings: RunConfig, vocabulary: str | os.PathLike) -> list[int]:
     """Writes `config.json` and the vocabulary, unless the folder holds trials of other settings.
 
     Returns:
       The seeds of the trials that are missing.
     """
-    path = os.path.join(run.output_dir, finetuning_files.CONFIG)
+    path = os.path.join(run.output_dir, trained_on.CONFIG)
     if os.path.exists(path):
         difference = _difference(_settings_before(path), settings)
         if difference and not run.overwrite:
@@ -247,7 +252,7 @@ def _prepare_output_dir(
     distribution.wait_for_all(run.strategy)  # all have read what was there
     if run.is_chief:
         os.makedirs(run.output_dir, exist_ok=True)
-        finetuning_settings.write(path, settings)
+        finetuning_config.write(path, settings)
         vocabularies.copy_vocabulary(vocabulary, run.output_dir)
         for seed in filter(run.is_complete, run.seeds):
             # Of a process that was killed as it ended the trial.
@@ -256,17 +261,17 @@ def _prepare_output_dir(
     return [seed for seed in run.seeds if not run.is_complete(seed)]
 
 
-def _settings_before(path: str) -> FinetuningSettings:
+def _settings_before(path: str) -> RunConfig:
     """Reads the `config.json` in an output folder, which must be of a run of fine-tuning."""
     remedy = "give another --output_dir"
-    content = schema.read_object(path, remedy)
+    content = json_files.read_object(path, remedy)
     if not content.get("task"):
         folder = os.path.dirname(path)
         raise UserError(f"{folder} holds another model, and no run of run_finetuning.py: {remedy}.")
-    return finetuning_settings.parse(content, path, remedy)
+    return finetuning_config.parse(content, path, remedy)
 
 
-def _difference(before: FinetuningSettings, settings: FinetuningSettings) -> str:
+def _difference(before: RunConfig, settings: RunConfig) -> str:
     """Names the first setting that makes other trials, with both values; "" if there is none."""
     old, new = dataclasses.asdict(before), dataclasses.asdict(settings)
     for name, value in new.items():
@@ -300,7 +305,7 @@ def _run_trials(
       SystemExit: the process was told to end.
     """
     config, task = run.config, run.task
-    distribution.set_precision(config.run.precision, run.strategy)
+    precision.set_precision(config.run.precision, run.strategy)
     distribution.optimize_for(config.run.optimize_for, run.strategy)
     hashes = tuple(data_sha256.values())
     features, trained = finetuning_data.encode(task, run.data_dir, hashes, start.tokenizer, config)
@@ -378,14 +383,17 @@ def _sum_up(run: Run, used: dict[str, list[int]]) -> dict[str, Any]:
     summary = dataclasses.asdict(scores)
     if run.is_chief:
         path = os.path.join(run.output_dir, finetuning_files.SCORES)
-        schema.write(path, scores)
+        json_files.write(path, scores)
         if run.show_test:
             run.say(f"{run.task.name}: {describe_test(summary)}; see {path}")
     return summary
 
 
 def describe_test(scores: dict[str, Any]) -> str:
-    """Returns the test scores of `finetune`'s result, such as "test f1 0.8912 over 1 seed(s)"."""
+    """Returns the line on the test scores that fine-tuning prints, "test f1 0.8912 over 1 seed(s)".
+
+    Of several seeds it also has standard deviation and median; `scores` is `finetune`'s result.
+    """
     line = f"test {scores['metric']} {scores['mean']:.4f}"
     if scores["std"] is not None:
         line += f" ± {scores['std']:.4f}, median {scores['median']:.4f},"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from tfbio.base.cli import UserError
 from tfbio.base.config import ConfigError
+from tfbio.base.errors import UserError
 from tfbio.models.encoder_config import EncoderConfig
-from tfbio.task_types.inference import has_fixed_shapes
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.fixed_shapes import has_fixed_shapes
 from tfbio.task_types.task_type import TaskType
-from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import tokenization
-from tfbio.weights.checkpoint_files import CheckpointError
+from tfbio.training.checkpointing import CheckpointError
 
 
 def check(
@@ -22,16 +22,16 @@ def check(
     folder: str,
     strategy: tf.distribute.Strategy,
 ) -> None:
-    """Checks that the settings, the encoder, its vocabulary and the devices fit together.
+    """Checks that the settings of fine-tuning go with the encoder, its vocabulary and the devices.
 
-    Returns nothing.
+    Returns nothing. A fine-tuned model is checked so, too, before it predicts for new text.
 
     Args:
       config: all settings.
-      task_type: of the task.
-      encoder_config: of the encoder in `folder`.
-      tokenizer: of the encoder.
-      folder: for the messages.
+      task_type: the type of the task.
+      encoder_config: the shape of the encoder in `folder`.
+      tokenizer: the encoder's tokenizer.
+      folder: the path of the encoder, for the messages.
       strategy: where to compute.
 
     Raises:
@@ -54,15 +54,15 @@ def check_settings(
     folder: str,
     strategy: tf.distribute.Strategy,
 ) -> None:
-    """Checks that the settings, the encoder and the devices fit together, as `check` does.
+    """Checks that the settings of fine-tuning go with the encoder and the devices, as `check` does.
 
-    It needs no vocabulary, so that all settings of a sweep are checked at once. Returns nothing.
+    Returns nothing. It needs no vocabulary, so that all settings of a sweep are checked at once.
 
     Args:
       config: all settings.
-      task_type: of the task.
-      encoder_config: of the encoder in `folder`.
-      folder: for the messages.
+      task_type: the type of the task.
+      encoder_config: the shape of the encoder in `folder`.
+      folder: the path of the encoder, for the messages.
       strategy: where to compute.
 
     Raises:

@@ -11,16 +11,17 @@ import numpy as np
 
 from tfbio.formats.task_examples import Example
 from tfbio.models.encoder_config import EncoderConfig
-from tfbio.task_types import packing, types
-from tfbio.task_types.finetuning_files import TrainedOn
+from tfbio.task_types import types
+from tfbio.task_types.features import Features
+from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.task import Task
 from tfbio.task_types.task_type import TaskType
-from tfbio.task_types.types import FinetuningConfig
+from tfbio.task_types.trained_on import TrainedOn
 from tfbio.text import tokenization, vocabularies
 
 # The second numbers of the seeds of the order and of the choice of examples; `finetuner` has
 # another one. No two purposes share a stream of random numbers.
-ORDER_STREAM, SUBSET_STREAM = 1, 2
+_ORDER_STREAM, _SUBSET_STREAM = 1, 2
 
 
 # The runs of a sweep have the same examples and tokenizer, and mostly the same windows. A hash is
@@ -31,15 +32,16 @@ ORDER_STREAM, SUBSET_STREAM = 1, 2
 def read_examples(
     task: Task, data_dir: str, data_sha256: tuple[str, ...]
 ) -> dict[str, list[Example]]:
-    """Reads the examples of each split, and keeps them for the next call.
+    """Reads the fine-tuning data, the examples of each split, and keeps them for the next call.
 
     Args:
       task: the task.
-      data_dir: folder with its files.
-      data_sha256: their hashes, so that changed files are read again.
+      data_dir: the path of the folder with its files.
+      data_sha256: the SHA-256 of each file in hexadecimal digits, so that changed files are read
+        again.
 
     Returns:
-      "train", "dev" and "test" -> the examples, in the order of the file.
+      A dict of "train", "dev" and "test" -> a list of the examples, in the order of the file.
 
     Raises:
       TaskFileError: a file is missing, or a line of it cannot be used.
@@ -48,15 +50,17 @@ def read_examples(
 
 
 def draw(examples: dict[str, list[Example]], config: FinetuningConfig) -> dict[str, list[Example]]:
-    """Draws `max_dev_examples` and `max_test_examples` at random, the same for every seed.
+    """Draws the fine-tuning data that are scored, at random: the same for every seed.
+
+    They are `max_dev_examples` of "dev" and `max_test_examples` of "test"; 0 stands for all.
 
     Args:
-      examples: split -> its examples.
-      config: all settings; 0 stands for all examples.
+      examples: split -> its examples, with "dev" and "test".
+      config: all settings.
 
     Returns:
-      A new dict of the splits. Drawn examples keep their order; splits that are not drawn are the
-      same lists.
+      A new dict of each split -> a list of examples. Drawn examples keep their order; splits that
+      are not drawn are the same lists.
     """
     most = {"dev": config.max_dev_examples, "test": config.max_test_examples}
     drawn = dict(examples)
@@ -75,16 +79,17 @@ def load_tokenizer(
     task_type: TaskType,
     trained_on: TrainedOn,
 ) -> tokenization.Tokenizer:
-    """Loads the tokenizer of an encoder, with the markers of relations if the task has them.
+    """Loads the tokenizer that encodes a task's data, for fine-tuning or for new text.
 
-    The last one is kept, and returned again for the same arguments.
+    It has the markers of relations if the task has them. The last one is kept, and returned again
+    for the same arguments.
 
     Args:
       vocabulary: the path of the vocabulary, see `vocabularies.find_vocabulary`.
-      encoder_config: of the encoder.
-      lower_case: True if it was trained on text in lower case.
-      task_type: of the task.
-      trained_on: what a run keeps of its task, see `describe_task`.
+      encoder_config: the shape of the encoder.
+      lower_case: True if the encoder was trained on text in lower case.
+      task_type: the type of the task.
+      trained_on: the facts that a run keeps of its task, see `describe_task`.
 
     Raises:
       VocabularyError: the vocabulary cannot be used.
@@ -107,8 +112,8 @@ def encode(
     data_sha256: tuple[str, ...],
     tokenizer: tokenization.Tokenizer,
     config: FinetuningConfig,
-) -> tuple[dict[str, packing.Features], packing.Features]:
-    """Encodes the examples of each split, and keeps the windows for the next call.
+) -> tuple[dict[str, Features], Features]:
+    """Encodes the fine-tuning data in a task's files, and keeps the windows for the next call.
 
     Args:
       task, data_dir, data_sha256: see `read_examples`.
@@ -116,8 +121,9 @@ def encode(
       config: all settings.
 
     Returns:
-      Split -> the windows of its examples, of which `max_dev_examples` and `max_test_examples` are
-      drawn; and the windows to train on, which `Task.augment` may make more than those of "train".
+      A pair of `Features`: a dict of "train", "dev" and "test" -> the windows of its examples, of
+      which `max_dev_examples` and `max_test_examples` are drawn; and the windows to train on, which
+      `Task.augment` may make more than those of "train".
 
     Raises:
       UserError: a file cannot be used, or an example or a setting does not go with the task type.
@@ -139,7 +145,7 @@ def _encoded(
     data_sha256: tuple[str, ...],
     tokenizer: tokenization.Tokenizer,
     config: FinetuningConfig,
-) -> tuple[dict[str, packing.Features], packing.Features]:
+) -> tuple[dict[str, Features], Features]:
     examples = draw(read_examples(task, data_dir, data_sha256), config)
     return encode_examples(task, examples, tokenizer, config)
 
@@ -149,8 +155,8 @@ def encode_examples(
     examples: dict[str, list[Example]],
     tokenizer: tokenization.Tokenizer,
     config: FinetuningConfig,
-) -> tuple[dict[str, packing.Features], packing.Features]:
-    """Encodes examples that are at hand.
+) -> tuple[dict[str, Features], Features]:
+    """Encodes the fine-tuning data in examples that were read, as `encode` does from files.
 
     Args:
       task: the task.
@@ -159,15 +165,15 @@ def encode_examples(
       config: all settings.
 
     Returns:
-      Split -> the windows of its examples; and the windows to train on, which `Task.augment` may
-      make more than those of "train".
+      A pair of `Features`: a dict of each split -> the windows of its examples; and the windows to
+      train on, which `Task.augment` may make more than those of "train".
 
     Raises:
       UserError: an example or a setting does not go with the task type.
     """
     task_type = types.make(task.task_type, task.labels, config)
 
-    def features_of(members: list[Example]) -> packing.Features:
+    def features_of(members: list[Example]) -> Features:
         return task_type.features(members, tokenizer, config.sequence_length)
 
     features = {split: features_of(members) for split, members in examples.items()}
@@ -176,12 +182,15 @@ def encode_examples(
     return features, features["train"]
 
 
-def count_steps(config: FinetuningConfig, trained: packing.Features) -> int:
-    """Returns the steps of a trial, 1 at least.
+def count_steps(config: FinetuningConfig, trained: Features) -> int:
+    """Counts the steps of a trial that the fine-tuning data, the epochs and the batch size make.
 
     Args:
       config: all settings.
-      trained: the windows to train on.
+      trained: the windows to train on, of which `max_train_examples` are used if it is not 0.
+
+    Returns:
+      The number, an int, 1 at least.
     """
     num_used = min(config.max_train_examples or math.inf, len(trained.input_ids))
     if config.count_whole_batches:
@@ -192,40 +201,42 @@ def count_steps(config: FinetuningConfig, trained: packing.Features) -> int:
 def training_order(
     num_examples: int, num_used: int, num_steps: int, batch_size: int, seed: int
 ) -> np.ndarray:
-    """Returns the examples of every step: a function of its arguments alone.
+    """Orders the fine-tuning data of a trial: returns the windows of every step.
 
-    Each epoch is a new permutation; the next one follows without a gap, so every batch is full.
+    The order depends on the arguments alone. Each epoch is a new permutation; the next one follows
+    without a gap, so every batch is full.
 
     Args:
-      num_examples: in the training set.
+      num_examples: the number of the windows to train on.
       num_used: draw so many of them by the seed; 0 for all.
-      num_steps: batches.
-      batch_size: examples in a batch.
-      seed: of the trial.
+      num_steps: the number of batches.
+      batch_size: the windows in a batch.
+      seed: the trial's seed.
 
     Returns:
-      int64 [num_steps * batch_size], numbers of examples from 0.
+      int64 [num_steps * batch_size], numbers of windows from 0.
     """
     used = np.arange(num_examples)
     if 0 < num_used < num_examples:
-        generator = np.random.default_rng([seed, SUBSET_STREAM])
+        generator = np.random.default_rng([seed, _SUBSET_STREAM])
         used = generator.choice(used, num_used, replace=False)
     needed = num_steps * batch_size
-    generator = np.random.default_rng([seed, ORDER_STREAM])
+    generator = np.random.default_rng([seed, _ORDER_STREAM])
     epochs = [generator.permutation(used) for _ in range(math.ceil(needed / len(used)))]
     return np.concatenate(epochs)[:needed]
 
 
 def describe_task(task: Task, examples: list[Example]) -> TrainedOn:
-    """Returns the facts of a task that `predict` needs, which may not have the task's data.
+    """Collects from fine-tuning data the facts on a task that prediction needs later without them.
 
     Args:
       task: the task.
-      examples: of its training set.
+      examples: the examples of its training set.
 
     Returns:
-      The task type's name, the labels, the form of new text, and whether texts have pairs or
-      markers.
+      A `TrainedOn`, for `config.json` and prediction: the task type's name, the labels, the form of
+      new text, whether texts have pairs or markers, the type of entities whose tags name none, and
+      the rule that cuts words.
     """
     task_type = types.TYPES[task.task_type]
     learnt = task_type.learnt_from(examples, task.entity_type)

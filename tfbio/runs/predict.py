@@ -10,11 +10,11 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tfbio.base import run_folders, storage
-from tfbio.base.cli import UsageError, UserError
-from tfbio.runs import new_text
-from tfbio.task_types import finetuning_files, types
-from tfbio.task_types.finetuning_files import TrainedOn
+from tfbio.base import file_paths, json_files, run_folders, storage
+from tfbio.base.errors import UsageError, UserError
+from tfbio.runs import prediction_io
+from tfbio.task_types import trained_on, types
+from tfbio.task_types.trained_on import TrainedOn
 from tfbio.text import hugging_face_tokenizer
 
 if TYPE_CHECKING:
@@ -31,24 +31,24 @@ def predict(
     overrides: Sequence[str] = (),
     overwrite: bool = False,
 ) -> None:
-    """Writes a model's predictions for new text, and prints counts; returns nothing.
+    """Predicts for new text with a fine-tuned model, writes a file, and prints counts.
 
-    A model that tags words takes the documents of `prediction_inputs.read`, and writes their
-    entities in one of `annotation_formats.FORMATS`. One that labels texts takes tables
-    (`tables.read_unlabelled_table`), and writes JSON lines: id, label, and the probability of
-    each label; a score has no probability. One that answers questions takes files in SQuAD's form,
-    and writes SQuAD's predictions: a JSON object with the answer to each id, "" for none. If
-    `output` ends in .jsonl, these are JSON lines: id, answer; its probability among the best
-    `n_best_size`, null where there is none; and null_odds, the score of "no answer" less that of
-    the answer.
+    Returns nothing. A model that tags words takes the documents of `document_formats.read`, and
+    writes their entities in one of `annotation_formats.FORMATS`. One that labels texts takes tables
+    (`tables.read_unlabelled_table`), and writes JSON lines: id, label, and the probability of each
+    label; a score has no probability. One that answers questions takes files in SQuAD's form, and
+    writes SQuAD's predictions: a JSON object with the answer to each id, "" for none. If `output`
+    ends in .jsonl, these are JSON lines: id, answer; its probability among the best `n_best_size`,
+    null where there is none; and null_odds, the score of "no answer" less that of the answer.
 
     Args:
-      model: the folder of a trial; the `output_dir` of a run: then its best trial on the
-        development set; or a fine-tuned model of Hugging Face's, see `fine_tuned`.
-      inputs: files, folders and globs; "-" is standard input.
-      output: a file; for "brat" a folder.
+      model: the path of the folder of a trial; of the `output_dir` of a run: then its best trial on
+        the development set; or of a fine-tuned model of Hugging Face's, see `fine_tuned`.
+      inputs: paths of files and folders, and globs; "-" is standard input.
+      output: the path of a file; for "brat" of a folder.
       strategy: where to compute; or a function that makes it, called after the checks.
-      form: the form of the output, one of `annotation_formats.FORMATS`.
+      form: the form of the output, "jsonl", "bioc", "pubtator" or "brat"; "jsonl" where there are
+        no entities.
       overrides: "name=value" each, for settings of the run such as run.eval_batch_size.
       overwrite: True to replace `output`.
 
@@ -72,7 +72,7 @@ def _predict(
 ) -> None:
     """Reads the inputs, loads the model, and writes its predictions; see `predict`."""
     known = _trained_on(model)
-    text = new_text.read(known, inputs, output, form) if known else None
+    text = prediction_io.read(known, inputs, output, form) if known else None
     # Imported late: TensorFlow takes seconds, and mistakes should not.
     from tfbio.runs.predictor import Predictor
     from tfbio.weights import fine_tuned
@@ -80,10 +80,10 @@ def _predict(
     trial = fine_tuned.find_trial(model)
     settings = fine_tuned.read_settings(trial)
     known = settings.trained_on
-    text = text or new_text.read(known, inputs, output, form)
+    text = text or prediction_io.read(known, inputs, output, form)
     strategy = strategy() if callable(strategy) else strategy
     predictor = Predictor(trial, settings, strategy, overrides)
-    new_text.FORMS[known.new_text].write(predictor, text, output, form)
+    prediction_io.FORMS[known.new_text].write(predictor, text, output, form)
     print(f"{len(text.files)} file(s) read; see {output}", flush=True)
 
 
@@ -119,13 +119,13 @@ def _trained_on(model: str) -> TrainedOn | None:
             "finished run_finetuning.py run, a trial_SEED in it, or a fine-tuned model of Hugging "
             "Face's."
         )
-    if "model_type" in storage.read_json(storage.at(folder, finetuning_files.CONFIG)):
+    if "model_type" in json_files.read_object_or_empty(file_paths.at(folder, trained_on.CONFIG)):
         architecture = hugging_face_tokenizer.read_architecture(folder)
         for each in types.TYPES.values():
             if architecture.endswith(each.hugging_face_class):
                 return TrainedOn("", [], each.new_text)
         return None
     for run in (folder, os.path.dirname(folder)):
-        if os.path.isfile(os.path.join(run, finetuning_files.CONFIG)):
-            return finetuning_files.read_trained_on(run)
+        if os.path.isfile(os.path.join(run, trained_on.CONFIG)):
+            return trained_on.read_trained_on(run)
     return None

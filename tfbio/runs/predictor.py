@@ -12,19 +12,18 @@ from typing import Any
 import tensorflow as tf
 
 from data_prep.sentences import splitters
-from tfbio.formats.annotation_formats import Document
-from tfbio.formats.entities import Entity
+from tfbio.formats.annotated_documents import Document, Entity
 from tfbio.formats.task_examples import Example, LabelledText, Question, TaggedSentence
 from tfbio.runs import finetuning_checks, finetuning_data
 from tfbio.task_types import answers, types, words
-from tfbio.task_types.finetuning_settings import FinetuningSettings
+from tfbio.task_types.features import Features
+from tfbio.task_types.finetuning_config import RunConfig
 from tfbio.task_types.inference import Inference
-from tfbio.task_types.packing import Features
 from tfbio.text import vocabularies
-from tfbio.training import distribution
-from tfbio.training.progress import Count
-from tfbio.weights import checkpoint_files, checkpoint_settings, fine_tuned
-from tfbio.weights.fine_tuned import finetuning_config, restore
+from tfbio.training import distribution, precision
+from tfbio.training.progress_bar import Count
+from tfbio.weights import checkpoint_settings, checkpoint_source, fine_tuned
+from tfbio.weights.fine_tuned import config_for_new_text, restore
 
 # Characters of the texts that are in memory at once: those of 1,000 abstracts of PubMed.
 _AT_ONCE = 1_500_000
@@ -34,19 +33,19 @@ class Predictor:
     """A fine-tuned model in memory that predicts entities, labels, scores or answers.
 
     Args:
-      trial: the folder with its weights, see `fine_tuned.find_trial`.
+      trial: the path of the folder with its weights, see `fine_tuned.find_trial`.
       settings: the settings of the run, see `fine_tuned.read_settings`.
       strategy: where to compute.
-      overrides: "name=value" each, for settings of the run.
+      overrides: "name=value" each, for settings of the run such as run.eval_batch_size.
 
     Attributes:
-      config: the settings, with the overrides.
+      config: the settings, a `FinetuningConfig` with the overrides.
       known: the facts of its task, `trained_on` in `config.json`.
-      entity_type: what tags without a type stand for.
+      entity_type: the type of entities whose tags name none.
       calibration: the number that `TaskType.calibrate` learnt, or None.
       task_type: the type of the task.
       tokenizer: the encoder's tokenizer.
-      inference: the model on its devices.
+      inference: the model on its devices, an `Inference`.
 
     Raises:
       UserError: a setting, the vocabulary or the weights cannot be used.
@@ -55,17 +54,17 @@ class Predictor:
     def __init__(
         self,
         trial: str,
-        settings: FinetuningSettings,
+        settings: RunConfig,
         strategy: tf.distribute.Strategy,
         overrides: Sequence[str] = (),
     ):
         encoder = checkpoint_settings.read_encoder_config(trial)
-        self.config = finetuning_config(settings, overrides)
+        self.config = config_for_new_text(settings, overrides)
         self.known = settings.trained_on
         # A model from elsewhere with tags without a type says no more.
         self.entity_type = self.known.entity_type or "Entity"
         self.calibration = fine_tuned.read_calibration(trial)
-        vocabulary = vocabularies.find_vocabulary(checkpoint_files.run_of(trial))
+        vocabulary = vocabularies.find_vocabulary(checkpoint_source.run_of(trial))
         self.task_type = types.make(self.known.task_type, self.known.labels, self.config)
         self.tokenizer = finetuning_data.load_tokenizer(
             vocabulary, encoder, settings.lower_case, self.task_type, self.known
@@ -73,7 +72,7 @@ class Predictor:
         finetuning_checks.check(
             self.config, self.task_type, encoder, self.tokenizer, trial, strategy
         )
-        distribution.set_precision(self.config.run.precision, strategy)
+        precision.set_precision(self.config.run.precision, strategy)
         distribution.optimize_for(self.config.run.optimize_for, strategy)
         pad_id = self.tokenizer.pad_id
         self.inference = Inference(self.config, encoder, self.task_type, pad_id, strategy)
@@ -82,15 +81,15 @@ class Predictor:
     def annotate(
         self, documents: Iterable[Document], total: int | None = None
     ) -> Iterator[tuple[Document, list[Entity]]]:
-        """Predicts the entities of documents.
+        """Predicts the entities of documents with the predictor's model, which tags words.
 
         Args:
-          documents: any number.
+          documents: any number of documents.
           total: how many, to show progress; None: it is not shown.
 
         Yields:
-          Each document and the list of its entities, with type, offsets and score, in the order of
-          their starts.
+          A pair of each document and the list of its entities, with type, score and offsets in
+          characters of its text, in the order of their starts.
 
         Raises:
           TypeError: the model's task type finds no entities.
@@ -112,15 +111,16 @@ class Predictor:
                 yield from zip(batch, entities, strict=True)
 
     def label(self, examples: Sequence[LabelledText], show: bool = False) -> Iterator[dict]:
-        """Predicts labels or scores of texts.
+        """Predicts the labels or scores of texts with the predictor's model, which labels texts.
 
         Args:
           examples: the texts; their labels are not looked at.
           show: True to show progress.
 
         Yields:
-          For each text "id", "label" (a class, a list or tuple of labels, or a score as a float),
-          and, unless it is a score, "probabilities", label -> float.
+          For each text a dict of "id", a string; "label" (a class, a list or tuple of labels, or a
+          score as a float); and, unless it is a score, "probabilities", a dict of each label -> a
+          float.
 
         Raises:
           TypeError: the model's task type labels no texts.
@@ -135,16 +135,16 @@ class Predictor:
                     yield {"id": example.id, **self.task_type.record(predicted, output)}
 
     def answer(self, questions: Sequence[Question], show: bool = False) -> list[answers.Answers]:
-        """Predicts the answers to questions.
+        """Predicts the answers to questions with the predictor's model, which answers questions.
 
         Args:
           questions: the questions, with their contexts.
           show: True to show progress.
 
         Returns:
-          `Answers` for each question: the texts of the best answers, the best first, their
-          probabilities, and `null_odds`, in logits. There are no texts where the model gives no
-          answer.
+          A list of `Answers`, one for each question: the texts of the best answers, the best first,
+          their probabilities, and `null_odds`, in logits. There are no texts where the model gives
+          no answer.
         """
         with Count("prediction", len(questions) if show else None, "questions") as count:
             predicted = self._outputs(questions, count)[0]
@@ -205,17 +205,18 @@ def _share_of(features: Features, count: Count, examples: int) -> Callable[[int]
 def words_of(
     documents: Sequence[Document], splitter: splitters.Splitter, rule: str
 ) -> Iterator[tuple[int, TaggedSentence, list[tuple[int, int]]]]:
-    """Splits documents into sentences and words; all tags are O.
+    """Splits new documents into the sentences and words that a `Predictor` tags; all tags are O.
 
     Args:
-      documents: any number.
+      documents: any number of documents.
       splitter: a function that splits texts into sentences, see
         `data_prep.sentences.splitters.load`.
-      rule: the rule by which a text is cut into words, see `words.spans`.
+      rule: the rule by which a text is cut into words, "punctuation" or "blanks", see
+        `words.spans`.
 
     Yields:
-      The number of the document, from 0, the sentence, and for each word its span [start, end) in
-      the document's text, in characters.
+      The number of the document, from 0; a `TaggedSentence`; and for each of its words the span
+      [start, end) in the document's text, in characters. Sentences without words are passed over.
     """
     passages = [(number, p) for number, document in enumerate(documents) for p in document.passages]
     texts = (documents[number].text[p.start : p.end] for number, p in passages)

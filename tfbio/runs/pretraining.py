@@ -11,25 +11,25 @@ import sys
 
 import numpy as np
 import tensorflow as tf
-import tf_keras as keras
 
 from tfbio.base import storage
-from tfbio.base.cli import UsageError, UserError
-from tfbio.base.example_records import LABELLED_OBJECTIVES
+from tfbio.base.errors import UsageError, UserError
 from tfbio.base.manifests import Manifest, verify
+from tfbio.models import layers
 from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.runs import pretraining_data, pretraining_folder
 from tfbio.runs.pretraining_data import Data
-from tfbio.runs.progress import Progress
+from tfbio.runs.pretraining_progress import Progress
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
-from tfbio.training import distribution
+from tfbio.training import checkpointing, devices, distribution
 from tfbio.training.checkpointing import Checkpointer
+from tfbio.training.precision import set_precision
 from tfbio.training.preemption import Preemption
 from tfbio.training.profile import Profile
 from tfbio.training.summaries import Summaries
 from tfbio.training.trainer import Figures, Trainer
-from tfbio.weights import checkpoint_files, checkpoint_settings, checkpoint_weights
+from tfbio.weights import checkpoint_weights, same_model
 
 
 def pretrain(
@@ -40,7 +40,7 @@ def pretrain(
     init_checkpoint: str = "",
     profile_steps: tuple[int, int] | None = None,
 ) -> None:
-    """Trains until `config.num_train_steps`, from the newest checkpoint in `model_dir` if any.
+    """Pretrains a text encoder until `config.num_train_steps`, from the newest checkpoint if any.
 
     Writes into `model_dir`: `config.json`, the vocabulary (`vocab.txt`, `vocab.model`, or
     `vocab.json` and `merges.txt`), checkpoints `ckpt-STEP`, and TensorBoard logs `logs/train` and
@@ -48,8 +48,10 @@ def pretrain(
 
     Args:
       config: all settings.
-      example_folders: made by `data_prep.examples`, one for each sequence length of the settings.
-      model_dir: made if need be. All folders may be on `gs://`, see `storage`.
+      example_folders: paths of folders that `data_prep.examples` made, one for each sequence length
+        of the settings.
+      model_dir: the path of the run's folder, made if need be. All folders may be on `gs://`, see
+        `storage`.
       strategy: where to compute; the batch must divide by its replicas.
       init_checkpoint: the `model_dir` of another run, or a checkpoint of other software (see
         `checkpoint_weights`), whose weights a new run starts with; its steps and its optimizer's
@@ -67,12 +69,12 @@ def pretrain(
     """
     _check_reachable(model_dir, init_checkpoint, *example_folders)
     _check_division(config, strategy.num_replicas_in_sync)
-    precision = distribution.set_precision(config.run.precision, strategy)
+    precision = set_precision(config.run.precision, strategy)
     distribution.optimize_for(config.run.optimize_for, strategy)
-    data = find_data(config, example_folders)
+    data = pretraining_data.find_data(config, example_folders)
     # One of several workers writes and prints.
     is_chief = strategy.extended.should_checkpoint
-    newest = checkpoint_files.find_newest(model_dir, repair=is_chief)
+    newest = checkpointing.find_newest(model_dir, repair=is_chief)
     settings = pretraining_folder.settings_of(config, data, init_checkpoint)
     if newest is None:
         _check_start(settings, data, init_checkpoint)
@@ -93,7 +95,7 @@ def pretrain(
         say(f"{model_dir}: complete, {step} steps were trained before; nothing to do.")
         return
     _say_what_begins(say, pretrainer, step, precision, profile_steps)
-    peak = distribution.peak(strategy, precision)
+    peak = devices.peak(strategy, precision)
     loss = _frequencies_loss(counts)
     progress = Progress(config, pretrainer.step, loss, peak, silent=not is_chief)
     end_if_many_are_skipped = _SkippedSteps(pretrainer, data, model_dir, is_chief)
@@ -131,38 +133,6 @@ def pretrain(
         say(f"stopped by {name} at step {step}, which is saved: the same command continues.")
         sys.exit(128 + preemption.signal)
     say(f"done: checkpoints and logs in {model_dir} (tensorboard --logdir={model_dir}/logs).")
-
-
-def find_data(config: PretrainingConfig, example_folders: list[str]) -> Data:
-    """Finds the examples for each sequence length of the settings.
-
-    Args:
-      config: all settings.
-      example_folders: folders that `data_prep.examples` made.
-
-    Returns:
-      Sequence length -> the folder of its examples and its manifest.
-
-    Raises:
-      UserError: the examples are for another objective.
-      DataError: a folder holds no complete examples, they are of another vocabulary, a length has
-        none, or a shard is missing or of another size.
-    """
-    lengths = [length for length, _ in config.phases()]
-    data = pretraining_data.find_examples(example_folders, lengths, config.encoder.vocab_size)
-    for folder, manifest in data.values():
-        objective = manifest.settings.get("objective")
-        if objective in LABELLED_OBJECTIVES:
-            raise UserError(
-                f"{folder} was made with --objective={objective}, for another kind of pretraining: "
-                "make examples with --objective=electra, or full_sentences."
-            )
-    return data
-
-
-def count_parameters(layer: keras.layers.Layer) -> int:
-    """Returns the number of trainable parameters of a layer."""
-    return sum(variable.shape.num_elements() for variable in layer.trainable_variables)
 
 
 # --- Before the first step -----------------------------------------------------------------------
@@ -205,7 +175,7 @@ def _check_division(config: PretrainingConfig, replicas: int) -> None:
 def _check_start(settings: dict, data: Data, init_checkpoint: str) -> None:
     """Reads all examples once, and the settings of the checkpoint that a new run starts with."""
     if init_checkpoint:
-        checkpoint_settings.require_same_model(init_checkpoint, settings)
+        same_model.require_same_model(init_checkpoint, settings)
     for folder, manifest in data.values():
         # All bytes, once. If a run goes on, `find_data` has compared the sizes alone.
         verify(folder, manifest, full=True)
@@ -259,7 +229,7 @@ def _say_what_begins(
         f"{'continuing at step ' + str(step) if step else 'starting'}: "
         f"{config.num_train_steps} steps of {config.train_batch_size} examples on "
         f"{strategy.num_replicas_in_sync} device(s) in {precision}; encoder of "
-        f"{count_parameters(pretrainer.model.encoder) / 1e6:.1f} M parameters.",
+        f"{layers.count_parameters(pretrainer.model.encoder) / 1e6:.1f} M parameters.",
     )
     if step < config.generator_warmup_steps:
         say(

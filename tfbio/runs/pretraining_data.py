@@ -3,63 +3,56 @@
 The examples are those of `data_prep.examples`, or TFRecords of the original ELECTRA code.
 """
 
-import glob
 import itertools
-import math
 import os
-import re
-import struct
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
-from tfbio.base import storage
-from tfbio.base.example_codec import parse_example
-from tfbio.base.example_records import ExampleFormat
-from tfbio.base.manifests import MANIFEST, Manifest, read_manifest
-from tfbio.base.shards import DataError, Shard, read_shard
+from tfbio.base.errors import DataError, UserError
+from tfbio.base.example_records import LABELLED_OBJECTIVES, ExampleFormat
+from tfbio.base.manifests import Manifest, read_manifest
+from tfbio.base.shards import Shard, read_shard
+from tfbio.base.tf_example import parse_example
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.runs import original_examples
+from tfbio.runs.original_examples import FEATURES
 
 # For each sequence length the folder of its examples and its manifest.
 Data = dict[int, tuple[str, Manifest]]
 
-FEATURES = ("input_ids", "input_mask", "segment_ids")
 PACKED_FEATURES = (*FEATURES, "document_ids", "position_ids")
 
-# The names that google-research/electra's build_pretraining_dataset.py gives to its files.
-_ORIGINAL = re.compile(r".*\.tfrecord-(\d+)-of-(\d+)")
 # The number of examples in which words are counted: a second or two of work.
 _COUNTED = 10_000
 # Batches that are parsed at a time, and that wait for the step.
 _PARALLEL = 4
 # A host that has every batch to itself.
 ALONE = tf.distribute.InputContext()
-# The share of the original code's files that is held out: that code holds out none.
-_ORIGINAL_HELD_OUT = 0.01
 
 
 def find_examples(folders: list[str], sequence_lengths: list[int], vocab_size: int) -> Data:
-    """Finds the folder of examples for each sequence length.
+    """Finds the folder of pretraining data, examples, for each sequence length that a run needs.
 
     Args:
-      folders: folders of examples; also folders, or glob patterns, of TFRecords that the original
-        ELECTRA code made, see `original_examples`.
-      sequence_lengths: the lengths that a run needs.
+      folders: paths of folders of examples; also folders, or glob patterns, of TFRecords that the
+        original ELECTRA code made.
+      sequence_lengths: the lengths that a run needs, in tokens.
       vocab_size: the size of the vocabulary in the settings.
 
     Returns:
-      Sequence length -> the folder and its manifest.
+      A dict of each sequence length -> a pair, the path of the folder and its `Manifest`.
 
     Raises:
       DataError: a folder holds no complete examples, or examples of another vocabulary, or no
-        folder has a length.
+        folder has a length; or TFRecords are missing or damaged, or have no vocabulary.
     """
     by_length = {}
     for folder in folders:
-        files = _original_files(folder)
+        files = original_examples.files_in(folder)
         if files:
-            folder, manifest = original_examples(files, vocab_size)
+            folder, manifest = original_examples.find(files, vocab_size)
         else:
             manifest = read_manifest(folder, "examples")
         by_length[manifest.settings["sequence_length"]] = (folder, manifest)
@@ -83,120 +76,6 @@ def find_examples(folders: list[str], sequence_lengths: list[int], vocab_size: i
     return data
 
 
-def original_examples(files: list[str], vocab_size: int) -> tuple[str, Manifest]:
-    """Makes a manifest for TFRecords of the original ELECTRA code, which have none.
-
-    All files are read once, to count their records. One file in a hundred, the last ones, is held
-    out if there are two or more. The vocabulary is `vocab.txt` in the files' folder or the one
-    above, where that code has it; it is taken for an uncased one.
-
-    Args:
-      files: the TFRecord files.
-      vocab_size: the size of the vocabulary in the settings; no token may be beyond it.
-
-    Returns:
-      The folder of the files, and the manifest.
-
-    Raises:
-      DataError: a file is damaged, or of another form, or there is no vocabulary.
-    """
-    folder = os.path.commonpath([os.path.dirname(os.path.abspath(file)) for file in files])
-    held_out = math.ceil(_ORIGINAL_HELD_OUT * len(files)) if len(files) > 1 else 0
-    shards = []
-    for number, file in enumerate(files):
-        split = "heldout" if number >= len(files) - held_out else "train"
-        name = os.path.relpath(os.path.abspath(file), folder)
-        shards.append(Shard(name, _count_records(file), os.path.getsize(file), "", split))
-    filled = next((shard for shard in shards if shard.records), None)
-    if filled is None:
-        raise DataError(f"{folder}: the TFRecord files hold no examples.")
-    example = parse_example(next(read_shard(folder, filled)))
-    if set(example) != set(FEATURES) or len({len(values) for values in example.values()}) > 1:
-        raise DataError(
-            f"{folder}/{filled.file} does not hold examples of the original ELECTRA code, which "
-            f"have {', '.join(FEATURES)}, but {', '.join(sorted(example)) or 'nothing'}."
-        )
-    largest = max(max(parse_example(record)["input_ids"]) for record in read_shard(folder, filled))
-    if largest >= vocab_size:
-        raise DataError(
-            f"{folder} was made with a larger vocabulary than the {vocab_size} tokens of the "
-            f"settings, for it has token {largest}: give its size by --set encoder.vocab_size."
-        )
-    vocab = next(
-        (p for p in (Path(folder, "vocab.txt"), Path(folder).parent / "vocab.txt") if p.is_file()),
-        None,
-    )
-    if vocab is None:
-        raise DataError(
-            f"{folder} has no vocab.txt, nor has the folder above it: put the vocabulary there "
-            "that the examples were made with."
-        )
-    settings = {
-        "sequence_length": len(example["input_ids"]),
-        "vocab_size": vocab_size,
-        "vocab_sha256": storage.sha256_of(vocab),
-        "vocab_file": str(vocab),
-        "lower_case": True,
-    }
-    return folder, Manifest("examples", settings, {}, shards)
-
-
-def _original_files(folder: str) -> list[str]:
-    """Lists the original ELECTRA code's files in a folder, or those that match a pattern, in order.
-
-    Raises:
-      DataError: some of a folder's files are missing, or nothing matches the pattern.
-    """
-
-    def place(file: str) -> tuple[str, int]:
-        match = _ORIGINAL.fullmatch(os.path.basename(file))
-        return os.path.dirname(file), int(match[1]) if match else -1
-
-    if storage.is_remote(folder):
-        if glob.has_magic(folder):
-            raise DataError(f"{folder}: patterns are for local files.")
-        return []
-    if os.path.isdir(folder):
-        if os.path.exists(os.path.join(folder, MANIFEST)):
-            return []
-        files = [str(path) for path in Path(folder).iterdir() if _ORIGINAL.fullmatch(path.name)]
-        wanted = {int(_ORIGINAL.fullmatch(os.path.basename(file))[2]) for file in files}
-        if files and wanted != {len(files)}:
-            raise DataError(
-                f"{folder} holds {len(files)} of {max(wanted)} files of examples: add the others, "
-                f"or give those there are as a pattern, '{folder}/*.tfrecord-*'."
-            )
-        return sorted(files, key=place)
-    if glob.has_magic(folder):
-        files = [file for file in glob.glob(folder) if os.path.isfile(file)]
-        if not files:
-            raise DataError(f"no file matches {folder}.")
-        return sorted(files, key=lambda file: (*place(file), file))
-    return []
-
-
-def _count_records(path: str) -> int:
-    """Counts the records of a TFRecord file, from their lengths.
-
-    Raises:
-      DataError: the file is no TFRecord file, or is cut short.
-    """
-    count, position, size = 0, 0, os.path.getsize(path)
-    with open(path, "rb") as stream:
-        while header := stream.read(8):
-            if len(header) < 8:
-                break
-            # length, its checksum, the record, its checksum
-            position += 16 + struct.unpack("<Q", header)[0]
-            if position > size:
-                break
-            stream.seek(position)
-            count += 1
-    if position != size:
-        raise DataError(f"{path} is not a TFRecord file, or is cut short after record {count}.")
-    return count
-
-
 def training_dataset(
     folder: str,
     manifest: Manifest,
@@ -206,17 +85,15 @@ def training_dataset(
     last_step: int,
     context: tf.distribute.InputContext = ALONE,
 ) -> tf.data.Dataset:
-    """Reads the batches of the steps from `first_step` up to, not including, `last_step`.
+    """Reads the pretraining data of the steps from `first_step` to before `last_step`, in batches.
 
     In each epoch the order of the shards, and of the examples in a shard, depends on seed and epoch
     alone. So a run that continues at any step sees exactly the batches it would have seen, and
-    skips no more than a part of one shard to get there.
-
-    Each of several hosts reads all examples, as any of them can be in its rows of a batch, but
-    decodes its rows only.
+    skips no more than a part of one shard to get there. Each of several hosts reads all examples,
+    as any can be in its rows of a batch, but decodes its rows only.
 
     Args:
-      folder: the folder of the examples, which all hosts can read.
+      folder: the path of the folder of the examples, which all hosts can read.
       manifest: the manifest of the examples.
       batch_size: the examples of the global batch, a multiple of the hosts.
       seed: keys the order.
@@ -225,8 +102,9 @@ def training_dataset(
       context: the number of this host, and of all.
 
     Returns:
-      A dataset of dicts of `FEATURES`, or of `PACKED_FEATURES` where examples are packed, int32
-      [batch_size / hosts, sequence_length] each.
+      A dataset of dicts of "input_ids", "input_mask" (1 for a token, 0 for padding) and
+      "segment_ids" (0 or 1); where examples are packed also "document_ids" (from 1; 0 for padding)
+      and "position_ids"; int32 [batch_size / hosts, sequence_length] each.
 
     Raises:
       DataError: there are no training examples.
@@ -258,7 +136,7 @@ def held_out_dataset(
     batch_size: int,
     context: tf.distribute.InputContext = ALONE,
 ) -> tf.data.Dataset:
-    """Reads all whole batches of the held-out examples, always in the same order.
+    """Reads the held-out pretraining data in whole batches, always in the same order.
 
     Args:
       folder, manifest, batch_size, context: see `training_dataset`.
@@ -282,15 +160,15 @@ def held_out_dataset(
 
 
 def word_counts(folder: str, manifest: Manifest) -> np.ndarray:
-    """Counts how often each token occurs in the first examples.
+    """Counts how often each token occurs in the first 10,000 examples of the pretraining data.
 
     They are a fair sample: the examples of all shards are shuffled together when they are made.
 
     Args:
-      folder, manifest: of the examples.
+      folder, manifest: the path of the folder of the examples, and its manifest.
 
     Returns:
-      int64 [vocab_size].
+      int64 [vocab_size], by the token's id.
 
     Raises:
       DataError: there are no training examples.
@@ -344,7 +222,11 @@ def _batches(
     context: tf.distribute.InputContext,
 ) -> tf.data.Dataset:
     form = _format(manifest)
-    parse = _parse_original(manifest.settings["sequence_length"]) if form is None else _parse(form)
+    parse = (
+        original_examples.parse(manifest.settings["sequence_length"])
+        if form is None
+        else _parse(form)
+    )
     rows = batch_size // context.num_input_pipelines
     first = context.input_pipeline_id * rows
     batches = records.map(
@@ -357,16 +239,6 @@ def _batches(
     options = tf.data.Options()
     options.autotune.enabled = False
     return batches.with_options(options)
-
-
-def _parse_original(length: int) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
-    spec = {name: tf.io.FixedLenFeature([length], tf.int64) for name in FEATURES}
-
-    def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
-        batch = tf.io.parse_example(serialized, spec)
-        return {name: tf.cast(values, tf.int32) for name, values in batch.items()}
-
-    return parse
 
 
 def _parse(form: ExampleFormat) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
@@ -397,3 +269,33 @@ def _parse(form: ExampleFormat) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
         return batch
 
     return parse
+
+
+def find_data(config: PretrainingConfig, example_folders: list[str]) -> Data:
+    """Finds what pretraining with these settings reads, and refuses examples of other objectives.
+
+    `pretrain` and `run_pretraining.py --dry_run` call it before they begin.
+
+    Args:
+      config: all settings.
+      example_folders: paths of folders that `data_prep.examples` made.
+
+    Returns:
+      A dict of each sequence length of the settings -> a pair, the path of the folder of its
+      examples and its `Manifest`.
+
+    Raises:
+      UserError: the examples are for another objective.
+      DataError: a folder holds no complete examples, they are of another vocabulary, a length has
+        none, or a shard is missing or of another size.
+    """
+    lengths = [length for length, _ in config.phases()]
+    data = find_examples(example_folders, lengths, config.encoder.vocab_size)
+    for folder, manifest in data.values():
+        objective = manifest.settings.get("objective")
+        if objective in LABELLED_OBJECTIVES:
+            raise UserError(
+                f"{folder} was made with --objective={objective}, for another kind of pretraining: "
+                "make examples with --objective=electra, or full_sentences."
+            )
+    return data

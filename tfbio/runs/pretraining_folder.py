@@ -9,28 +9,31 @@ import os
 
 import tensorflow as tf
 
-from tfbio.base import schema, storage
-from tfbio.base.cli import UserError
+from tfbio.base import file_paths, json_files, storage
+from tfbio.base.errors import UserError
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.objectives.pretraining_files import PretrainingSettings
 from tfbio.runs.pretraining_data import Data
 from tfbio.text import vocabularies
-from tfbio.weights import checkpoint_files, checkpoint_settings
+from tfbio.training import checkpointing
+from tfbio.weights import checkpoint_settings
 
 
 def settings_of(config: PretrainingConfig, data: Data, init_checkpoint: str) -> dict:
-    """Returns the contents of a run's `config.json`: all fields of `PretrainingSettings`.
-
-    They are the settings of `config`, and `lower_case`, `vocab_sha256`, `init_checkpoint`, `data`
-    (counts of the examples by sequence length) and `family`.
+    """Collects the settings that the folder of a pretraining run holds in `config.json`.
 
     Args:
       config: all settings.
-      data: sequence length -> the folder of its examples and its manifest.
+      data: sequence length -> the path of the folder of its examples and its manifest.
       init_checkpoint: what a new run starts from, see `pretraining.pretrain`; "" for new weights.
+
+    Returns:
+      A dict of all fields of `PretrainingSettings`: the settings of `config`, and `lower_case`,
+      `vocab_sha256`, `init_checkpoint` (None for new weights), `data` (sequence length as text -> a
+      dict of `documents_sha256` and the counts of the examples' manifest) and `family` ("").
     """
     _, manifest = next(iter(data.values()))
-    settings = schema.extended(
+    settings = json_files.extended(
         PretrainingSettings,
         config,
         lower_case=manifest.settings["lower_case"],
@@ -54,12 +57,14 @@ def prepare(
     is_new: bool,
     is_chief: bool,
 ) -> str | os.PathLike:
-    """Checks the settings of a run that goes on; writes `config.json` and the vocabulary.
+    """Prepares the folder of a pretraining run: writes `config.json` and the vocabulary.
+
+    Of a run that goes on, it first checks that the settings are those that it began with.
 
     Args:
       settings: the result of `settings_of`.
-      data: sequence length -> the folder of its examples and its manifest.
-      model_dir: the folder; made if need be.
+      data: sequence length -> the path of the folder of its examples and its manifest.
+      model_dir: the path of the run's folder; made if need be.
       is_new: True if it has no checkpoint yet.
       is_chief: True if this process writes.
 
@@ -72,7 +77,7 @@ def prepare(
     """
     path = os.path.join(model_dir, "config.json")
     # The settings of a start that failed before its first checkpoint do not matter.
-    before = checkpoint_settings.read_settings(model_dir) if storage.at(path).exists() else {}
+    before = checkpoint_settings.read_settings(model_dir) if file_paths.at(path).exists() else {}
     if "task" in before:
         raise UserError(
             f"{model_dir} holds a run of run_finetuning.py: give another --model_dir, or a new one."
@@ -82,8 +87,8 @@ def prepare(
     folder, manifest = next(iter(data.values()))
     vocabulary = manifest.settings.get("vocab_file") or vocabularies.find_vocabulary(folder)
     if is_chief:
-        checkpoint_files.remove_half_written(model_dir)
-        storage.at(model_dir).mkdir(parents=True, exist_ok=True)
+        checkpointing.remove_half_written(model_dir)
+        file_paths.at(model_dir).mkdir(parents=True, exist_ok=True)
         vocabularies.copy_vocabulary(vocabulary, model_dir)
         storage.write_text(path, json.dumps(settings, indent=2) + "\n")
     return vocabulary
@@ -116,13 +121,13 @@ def _require_same_settings(before: dict, settings: dict, model_dir: str) -> None
 
 
 def what_is_saved(model_dir: str) -> str:
-    """Describes in a clause the step at which the same command continues a run.
+    """Says which step the folder of a pretraining run holds, where the same command continues.
 
     Args:
-      model_dir: the run's folder.
+      model_dir: the path of the run's folder.
 
     Returns:
-      A text such as "step 1000 is saved, and the same command continues there".
+      A clause such as "step 1000 is saved, and the same command continues there".
     """
     newest = tf.train.latest_checkpoint(model_dir)
     if newest is None:

@@ -18,22 +18,22 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from tfbio.base import storage
-from tfbio.base.cli import UsageError, UserError
-from tfbio.task_types.types import FinetuningConfig
+from tfbio.base.errors import UsageError, UserError
+from tfbio.task_types.finetuning_config import FinetuningConfig
 
 if TYPE_CHECKING:  # TensorFlow takes seconds, and mistakes in flags should not.
     from tfbio.runs import finetuning
 
 
 def combinations(sweeps: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """Combines the values of the settings that are swept; the last one changes first.
+    """Combines the values of the settings that a sweep tries; the last setting changes first.
 
     Args:
       sweeps: "name=value,value,..." each.
 
     Returns:
-      The names; and for each combination its "name=value" texts, as `config.load` takes them.
-      Without sweeps: no names, and one empty combination.
+      A list of the names; and for each combination a list of its "name=value" texts, as
+      `config.load` takes them. Without sweeps: no names, and one empty combination.
 
     Raises:
       UsageError: a text is of another form, or a name stands twice.
@@ -56,7 +56,7 @@ def combinations(sweeps: Sequence[str]) -> tuple[list[str], list[list[str]]]:
 def run(
     of: finetuning.Run, swept: Sequence[str], settings: Sequence[FinetuningConfig]
 ) -> dict[str, Any]:
-    """Runs all settings that are not finished yet, and chooses the best on the development set.
+    """Runs a sweep: all settings that are not finished yet, of which dev's scores choose the best.
 
     The best has the highest mean over the seeds; among equals the first is chosen. The scores on
     the test set are shown for the chosen settings alone. Settings whose loss is no longer a number
@@ -68,13 +68,14 @@ def run(
     Args:
       of: the run, whose `output_dir` is that of the sweep, and whose settings are not used.
       swept: the names of the settings that differ.
-      settings: of each run.
+      settings: the settings of each run.
 
     Returns:
-      The content of `sweep.json`, scores as fractions: "task"; "metric"; "settings", a dict for
-      each with its values, "folder", "dev" (the score of each seed on the development set, none if
-      it diverged), "mean" and "std" (None where there is none); "chosen", the folder of the best;
-      "test", a dict of its "mean", "std" and "median" on the test set.
+      A dict, the content of `sweep.json`, scores as fractions: the strings "task" and "metric";
+      "settings", a list of a dict for each with its values by name, "folder" (its name in
+      `output_dir`), "dev" (the score of each seed on the development set, none if it diverged),
+      "mean" and "std" (None where there is none); "chosen", the folder of the best; "test", a dict
+      of its "mean", "std" and "median" on the test set.
 
     Raises:
       UsageError: a swept setting does not affect results.

@@ -10,57 +10,50 @@ import time
 import tensorflow as tf
 import tqdm
 
-from tfbio.base import schema
-from tfbio.base.cli import UserError
+from tfbio.base import json_files
+from tfbio.base.errors import UserError
+from tfbio.formats import hoc
 from tfbio.formats.task_examples import Example
 from tfbio.runs.finetuner import Finetuner
 from tfbio.runs.finetuning_data import training_order
-from tfbio.task_types import finetuning_files, packing, predictions
+from tfbio.task_types import finetuning_files
+from tfbio.task_types.features import Features
 from tfbio.task_types.finetuning_files import TrialScores
-from tfbio.task_types.scores import Scores
+from tfbio.task_types.metrics import Scores
 from tfbio.task_types.task import Task
+from tfbio.training import checkpointing
 from tfbio.training.best_weights import BestWeights
 from tfbio.training.checkpointing import Checkpointer, NotFiniteError
 from tfbio.training.preemption import Preemption
 from tfbio.training.profile import Profile
-from tfbio.training.progress import Count
+from tfbio.training.progress_bar import Count
 from tfbio.training.summaries import Summaries
 from tfbio.training.trainer import Figures, Trainer
-from tfbio.weights import checkpoint_files
+from tfbio.weights import checkpoint_source
 
 
 class DivergedError(UserError):
-    """An error for a loss, or a weight, that is no longer a number."""
+    """The `UserError` of a fine-tuning trial whose loss, or a weight, is no longer a number."""
 
 
 class StoppedError(Exception):
-    """An exception for a process that was told to end; the trial's progress is saved."""
-
-
-def trial_dir(output_dir: str, seed: int) -> str:
-    """Returns the path of the folder of a seed's complete trial, `output_dir`/trial_SEED."""
-    return os.path.join(output_dir, f"trial_{seed}")
-
-
-def checkpoints_dir(output_dir: str, seed: int) -> str:
-    """Returns the path of an unfinished trial's checkpoints, trial_SEED.checkpoints."""
-    return f"{trial_dir(output_dir, seed)}.checkpoints"
+    """The exception of a trial whose process was told to end; the trial's progress is saved."""
 
 
 @dataclasses.dataclass(kw_only=True)
 class Trial:
-    """A trial; `run` trains, scores and writes it, and goes on with one that was stopped.
+    """A trial of fine-tuning; `run` trains, scores and writes it, or goes on with a stopped one.
 
     Attributes:
-      finetuner: the model, whose weights `run` sets.
+      finetuner: the model with its optimizer, whose weights `run` sets.
       task: the task.
-      examples: "train", "dev" and "test" -> their examples.
+      examples: "train", "dev" and "test" -> a list of their examples.
       features: the same splits -> the windows of their examples.
       trained: the windows to train on.
-      init_checkpoint: folder with the encoder's weights; "" for random ones.
+      init_checkpoint: the path of the folder with the encoder's weights; "" for random ones.
       with_head: True if the head starts from there, too.
-      output_dir: of the run.
-      seed: of the trial.
+      output_dir: the path of the run's folder.
+      seed: the trial's seed.
       shown: the splits whose scores are printed.
       preemption: says when the process is to end.
     """
@@ -68,8 +61,8 @@ class Trial:
     finetuner: Finetuner
     task: Task
     examples: dict[str, list[Example]]
-    features: dict[str, packing.Features]
-    trained: packing.Features
+    features: dict[str, Features]
+    trained: Features
     init_checkpoint: str
     with_head: bool
     output_dir: str
@@ -92,10 +85,11 @@ class Trial:
         """Trains, scores and writes the trial, whose folder appears when all of it is written.
 
         The test set is scored once, with the weights that are kept. Returns nothing; the folder
-        holds the weights, the predictions and `scores.json`, see `TrialScores`.
+        `trial_SEED` holds the weights, the predictions and `scores.json`, see `TrialScores`.
 
         Raises:
-          DivergedError: the loss, or a weight, is no longer a number.
+          DivergedError: the loss, or a weight at the end of training, is no longer a number.
+          NotFiniteError: a weight is no longer a number when a checkpoint before the end is due.
           StoppedError: the process was told to end.
           CheckpointError: the trial was stopped, and its newest checkpoint is damaged; or the
             encoder's weights cannot be read.
@@ -107,7 +101,7 @@ class Trial:
             best.restore()
         train_seconds = self._watch.seconds
         step = best.step if best else self.finetuner.num_steps
-        unfinished = f"{trial_dir(self.output_dir, self.seed)}.unfinished"
+        unfinished = f"{finetuning_files.trial_dir(self.output_dir, self.seed)}.unfinished"
         if self._is_chief:
             shutil.rmtree(unfinished, ignore_errors=True)
             os.makedirs(unfinished)
@@ -144,13 +138,13 @@ class Trial:
 
     def _restore_or_initialize(self, best: BestWeights | None) -> Checkpointer:
         """Gives the model the weights of the newest checkpoint, or else its first ones."""
-        folder = checkpoints_dir(self.output_dir, self.seed)
+        folder = finetuning_files.checkpoints_dir(self.output_dir, self.seed)
         finetuner, strategy = self.finetuner, self.finetuner.strategy
-        newest = checkpoint_files.find_newest(folder, repair=self._is_chief)
+        newest = checkpointing.find_newest(folder, repair=self._is_chief)
         finetuner.initialize(self.seed, "" if newest else self.init_checkpoint, self.with_head)
         if self._is_chief:
             os.makedirs(folder, exist_ok=True)
-            checkpoint_files.remove_half_written(folder)
+            checkpointing.remove_half_written(folder)
         saves = Checkpointer(
             finetuner.model,
             finetuner.optimizer,
@@ -271,17 +265,17 @@ class Trial:
         self._task_type.write_predictions(folder, split, examples, predicted, self.task.entity_type)
         if self.task.name == "hoc":
             path = os.path.join(folder, f"{split}_hallmarks.tsv")
-            predictions.write_hallmarks(path, examples, predicted)
+            hoc.write(path, examples, predicted)
         if split in self.shown:
             self._say(f"seed {self.seed}, {split}: {self._task_type.describe(examples, predicted)}")
 
     def _complete(self, unfinished: str, scores: TrialScores) -> None:
         """Writes the weights and the scores, and gives the folder its name."""
-        weights = os.path.join(unfinished, checkpoint_files.TRIAL_WEIGHTS)
+        weights = os.path.join(unfinished, checkpoint_source.TRIAL_WEIGHTS)
         tf.train.Checkpoint(model=self.finetuner.model).write(weights)
-        schema.write(os.path.join(unfinished, finetuning_files.SCORES), scores)
-        os.rename(unfinished, trial_dir(self.output_dir, self.seed))
-        shutil.rmtree(checkpoints_dir(self.output_dir, self.seed))
+        json_files.write(os.path.join(unfinished, finetuning_files.SCORES), scores)
+        os.rename(unfinished, finetuning_files.trial_dir(self.output_dir, self.seed))
+        shutil.rmtree(finetuning_files.checkpoints_dir(self.output_dir, self.seed))
         metric, by_split = next(iter(scores.test)), dataclasses.asdict(scores)
         figures = ", ".join(
             f"{split} {metric} {by_split[split][metric]:.4f}" for split in self.shown

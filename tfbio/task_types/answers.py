@@ -12,17 +12,16 @@ from typing import NamedTuple
 import numpy as np
 
 from tfbio.formats.task_examples import Question
-from tfbio.task_types import answer_scores
 
 
 class Rules(NamedTuple):
-    """The limits on the spans that may be answers; the defaults are those of `run_squad.py`.
+    """The limits on the spans that may be answers; the defaults are those of BERT's `run_squad.py`.
 
     Attributes:
       n_best: the most answers of a question, and of BERT's head the starts and ends of a window.
       max_tokens: the most tokens of an answer.
-      beam_size: 0: the logits are those of BERT's head. Else they are ELECTRA's (see `SpanHead`),
-        and so many starts of a window are followed, with so many ends each.
+      beam_size: 0: the logits are those of BERT's head. Else they are ELECTRA's (see `SpanHead`):
+        the number of a window's starts that are followed, and of the ends of each.
     """
 
     n_best: int = 20
@@ -31,13 +30,13 @@ class Rules(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """The best answers in a context.
+    """The best answers to a question in one context, which question answering predicts.
 
     Attributes:
-      texts: parts of the context, strings, all distinct, the best first; none for no answer.
-      probabilities: floats, that of each text among these texts, whose sum is 1.
-      null_odds: by how much no answer scores higher than the best one, in logits; of ELECTRA's
-        head the logit of "no answer".
+      texts: the answers, parts of the context, all distinct, the best first; () for no answer.
+      probabilities: the probability of each text among these texts; their sum is 1.
+      null_odds: the score of no answer less that of the best answer, in logits, 0 without a span;
+        of ELECTRA's head the logit of "no answer".
     """
 
     texts: tuple[str, ...]
@@ -46,17 +45,20 @@ class Answers(NamedTuple):
 
     @property
     def best(self) -> str:
-        """The best answer; "" for no answer."""
+        """The text of the best answer; "" for no answer."""
         return self.texts[0] if self.texts else ""
 
 
 class Window(NamedTuple):
-    """The model's outputs for [CLS] question [SEP] context [SEP], where the context may be a part.
+    """The logits from which answers are chosen, of one window [CLS] question [SEP] context [SEP].
+
+    A long context is divided among several windows.
 
     Attributes:
       logits: float32 [tokens, 2], for the start and the end of the answer; of ELECTRA's head
         [tokens, 2 + beam_size]: for the start, for "no answer", and for the end after each start.
-      offsets: int32 [context tokens, 2], the first character of each and the one after its last.
+      offsets: int32 [context tokens, 2], the span [start, end) of each in the whole context, in
+        characters.
       own: bool [context tokens], True if no other window has more context around the token.
     """
 
@@ -65,18 +67,20 @@ class Window(NamedTuple):
     own: np.ndarray
 
 
-DEFAULT = Rules()
+_DEFAULT = Rules()
 
 
-def best_answers(context: str, windows: Sequence[Window], rules: Rules = DEFAULT) -> Answers:
-    """Returns the best `Answers` to a question, at most `rules.n_best`.
-
-    They have no texts if no window has a span that `rules` allow.
+def best_answers(context: str, windows: Sequence[Window], rules: Rules = _DEFAULT) -> Answers:
+    """Chooses the best `Answers` to a question from the logits of its windows' tokens.
 
     Args:
-      context: of the question, whole.
-      windows: all that show it.
-      rules: which spans may be answers, and how many.
+      context: the whole context of the question, a text.
+      windows: all windows of the question.
+      rules: the limits on answers.
+
+    Returns:
+      At most `rules.n_best` answers, the best first; no texts if no window has a span that `rules`
+      allow.
 
     Raises:
       ValueError: there is no window.
@@ -146,77 +150,24 @@ def _cut(context: str, start: int, end: int) -> str:
     return context[start:end]
 
 
-# --- No answer -----------------------------------------------------------------------------------
-
-
-def null_threshold(
-    questions: Sequence[Question], predicted: Sequence[Answers], figure: str = "f1"
-) -> float | None:
-    """Computes the null odds above which to give no answer, by the best score on these questions.
-
-    The rule of `find_best_thresh` in SQuAD's official `evaluate-v2.0.py`; but where no answer at
-    all is best, the threshold is below all odds (there 0, as for probabilities).
-
-    Args:
-      questions: of the development set.
-      predicted: for each.
-      figure: the score, of `answer_scores.squad_scores`.
-
-    Returns:
-      The threshold, in logits; None where an answer is always given: every question has one, or
-      they are BioASQ's.
-    """
-    if all(question.answers or question.question_id for question in questions):
-        return None
-    odds = np.array([answers.null_odds for answers in predicted])
-    # What an answer adds over none.
-    gains = np.array(
-        [
-            answer_scores.squad_scores([question.answers], [answers.best])[figure]
-            - (not question.answers)
-            for question, answers in zip(questions, predicted, strict=True)
-        ]
-    )
-    order = np.argsort(odds, kind="stable")
-    totals = np.cumsum(gains[order])
-    if totals.max() <= 0:
-        return float(np.nextafter(odds.min(), -np.inf))
-    return float(odds[order[totals.argmax()]])
-
-
-def with_threshold(predicted: Sequence[Answers], threshold: float | None) -> list[Answers]:
-    """Returns the answers, without texts where their `null_odds` are above the threshold.
-
-    Args:
-      predicted: the answers to each question.
-      threshold: in logits; None to change nothing.
-    """
-    return [
-        answers
-        if threshold is None or answers.null_odds <= threshold
-        else answers._replace(texts=(), probabilities=())
-        for answers in predicted
-    ]
-
-
 # --- One question on several contexts ------------------------------------------------------------
 
 
 def merged(
     questions: Sequence[Question], predicted: Sequence[Answers]
 ) -> dict[str, tuple[str, ...]]:
-    """Merges the answers to each question in all its contexts.
+    """Merges the predicted answers to each BioASQ question over all its contexts.
 
-    By the rules of BioBERT (`transform_n2b_factoid.py` of dmis-lab/bioasq-biobert): the
+    The rules are BioBERT's (`transform_n2b_factoid.py` of dmis-lab/bioasq-biobert): the
     probabilities of an answer add up, in capitals or not; one of more than 100 characters, or with
     half of a pair of parentheses, is none.
 
     Args:
-      questions: one for each context.
-      predicted: for each.
+      questions: one for each context, with `question_id`.
+      predicted: the `Answers` in each context.
 
     Returns:
-      `question_id` -> answers, the best first, at most `answer_scores.FACTOID_ANSWERS` (5).
+      `question_id` -> answers, texts, the best first, at most `FACTOID_ANSWERS` (5).
 
     Raises:
       ValueError: the lengths differ.
@@ -235,7 +186,7 @@ def merged(
                 text = texts.setdefault(text.lower(), text)
                 totals[text] = totals.get(text, 0.0) + probability
         ranked = sorted(totals, key=totals.__getitem__, reverse=True)
-        best[name] = tuple(ranked[: answer_scores.FACTOID_ANSWERS])
+        best[name] = tuple(ranked[:FACTOID_ANSWERS])
     return best
 
 
@@ -246,3 +197,7 @@ def _trimmed(text: str) -> str:
     if text.startswith("(") and text.endswith(")") and text.count("(") == text.count(")") == 1:
         return text[1:-1]
     return "" if ("(" in text) != (")" in text) else text
+
+
+# BioASQ lets a system give so many answers to a factoid question.
+FACTOID_ANSWERS = 5

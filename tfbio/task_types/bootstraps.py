@@ -14,17 +14,22 @@ def bootstrap(
     samples: int = 1000,
     confidence: float = 0.95,
 ) -> tuple[float, float]:
-    """Computes the percentile interval of a score (Efron and Tibshirani 1993, chapter 13).
+    """Computes the bootstrap interval of a score (Efron and Tibshirani 1993, chapter 13).
+
+    Its ends are percentiles of the scores of draws.
 
     Args:
-      score: the indices of examples, int64 [size], drawn with replacement -> their score.
+      score: the indices of examples, int64 [size], drawn with replacement -> their score, a float.
       size: the number of examples.
-      seed: of the draws.
+      seed: the seed of the draws.
       samples: the number of draws.
       confidence: the share of draws whose scores the interval holds.
 
     Returns:
       The lower and the upper end of the interval, two floats.
+
+    Raises:
+      ValueError: `confidence` is not in [0, 1].
     """
     scores = [score(rows) for rows in _resamples(size, seed, samples)]
     tail = (1 - confidence) / 2
@@ -39,22 +44,23 @@ def paired_bootstrap(
     seed: int,
     samples: int = 10_000,
 ) -> float:
-    """Computes the p-value of a difference: how probable so large a one is if none is real.
+    """Computes the p-value of the difference of two systems' scores by a paired bootstrap.
 
-    The test of Berg-Kirkpatrick et al. (2012, Figure 1): both systems are scored on the same draws
-    of examples. Their differences lie around the observed one, not around 0, so those count that
-    are at least twice as large. It is one-sided (score > baseline), and never 0: the observed one
-    counts as one more draw (Davison and Hinkley 1997, section 4.2).
+    It is the probability of so large a difference if none is real. In the test of Berg-Kirkpatrick
+    et al. (2012, Figure 1) both systems are scored on the same draws of examples. Their differences
+    lie around the observed one, not around 0, so those count that are at least twice as large. It
+    is one-sided (score > baseline), and never 0: the observed one counts as one more draw (Davison
+    and Hinkley 1997, section 4.2).
 
     Args:
-      score: the indices of examples, int64 [size], drawn with replacement -> their score.
+      score: the indices of examples, int64 [size], drawn with replacement -> their score, a float.
       baseline: the same of the system it is compared with.
       size: the number of examples.
-      seed: of the draws.
+      seed: the seed of the draws.
       samples: the number of draws.
 
     Returns:
-      The p-value, in (0, 1].
+      The p-value, a float in (0, 1].
     """
     found = score(np.arange(size)) - baseline(np.arange(size))
     differences = [score(rows) - baseline(rows) for rows in _resamples(size, seed, samples)]

@@ -15,12 +15,13 @@ from tfbio.formats import relations
 from tfbio.formats.task_examples import LabelledText
 from tfbio.models.batches import ENTITY_POOLINGS
 from tfbio.task_types import trivial
-from tfbio.task_types.finetuning_files import TrainedOn
-from tfbio.task_types.packing import Features
-from tfbio.task_types.scores import Scores
-from tfbio.task_types.task import OwnTask, score_classes, score_relations
+from tfbio.task_types.features import Features
+from tfbio.task_types.label_metrics import score_classes, score_relations
+from tfbio.task_types.metrics import Scores
+from tfbio.task_types.own_task import OwnTask, own_table
 from tfbio.task_types.task_type import Score
-from tfbio.task_types.texts import TextSettings, TextType, encode, own_table
+from tfbio.task_types.texts import TextSettings, TextType, encode
+from tfbio.task_types.trained_on import TrainedOn
 from tfbio.text.tokenization import Tokenizer
 
 
@@ -30,16 +31,16 @@ def _score_relations(labels: tuple[str, ...]) -> Score:
 
 
 class Classification(TextType):
-    """A task type that gives each text one of several classes.
+    """The task type "classification", which gives each text or pair of texts one class of several.
 
     Args:
       labels: all classes, in the order of the model's outputs.
       settings: a `Classification.Settings`; None for its defaults.
 
     Attributes:
-      labels: the classes, a tuple.
+      labels: the classes, a tuple of strings.
       settings: the settings in use.
-      num_outputs: logits of a text, one for each class.
+      num_outputs: the number of logits of a text, one for each class.
     """
 
     name = "classification"
@@ -54,7 +55,7 @@ class Classification(TextType):
 
     @dataclasses.dataclass(frozen=True)
     class Settings(TextSettings):
-        """Settings of classification.
+        """The settings of the task type "classification".
 
         Attributes:
           pooling: "first", "mean", "mention" or "entity_start", the vector of a text.
@@ -79,7 +80,7 @@ class Classification(TextType):
         )
 
         def check_together(self) -> None:
-            """Checks the settings against each other; returns nothing.
+            """Checks the settings of classification against each other; returns nothing.
 
             Raises:
               ConfigError: `pooling` does not go with `text_head`, or needs `entity_markers`.
@@ -99,22 +100,38 @@ class Classification(TextType):
 
     @property
     def placeholder(self) -> str:
-        """The first class, a string."""
+        """The first class, a string, which stands for a class that is not known."""
         return self.labels[0]
 
     def new_tokens(self, known: TrainedOn) -> tuple[str, ...]:
-        """Returns the four markers of entities if the model sees texts with them, else none."""
+        """Returns the tokens that classification of relations adds to the vocabulary.
+
+        Args:
+          known: the facts about the task in `config.json`.
+
+        Returns:
+          The markers ("[S1]", "[E1]", "[S2]", "[E2]") if the texts have markers and
+          `entity_markers` is True, else ().
+        """
         return relations.MARKERS if self.settings.entity_markers and known.markers else ()
 
     def features(self, examples: Sequence, tokenizer: Tokenizer, length: int) -> Features:
-        """Encodes each example as one window; its target is the number of its class, int32 [].
+        """Encodes texts for classification, each example as one window.
 
-        With pooling "mention" or "entity_start" also `positions["entities"]`, int64 [2, most
-        tokens] for each window, the tokens of both entities.
+        Args:
+          examples: the texts or pairs, `LabelledText`.
+          tokenizer: the tokenizer of the encoder.
+          length: the most tokens of a window; longer texts are cut.
+
+        Returns:
+          `Features` in the order of the examples. `per_window["targets"]` is int32 [], the number
+          of the class, for each window. With pooling "mention" or "entity_start" also
+          `positions["entities"]`, int64 [2, most tokens] for each window, the tokens of both
+          entities.
 
         Raises:
           TaskFileError: a text lacks the markers or dummies that the settings need.
-          KeyError: an example has another class.
+          KeyError: the label of an example is none of the classes.
         """
         numbers = {label: number for number, label in enumerate(self.labels)}
         targets = [np.array(numbers[example.label], np.int32) for example in examples]
@@ -140,36 +157,70 @@ class Classification(TextType):
         return dataclasses.replace(features, positions={"entities": padded})
 
     def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        """Computes the cross-entropy, and weights of 1, float32 [texts] each.
+        """Computes the loss of classification, each text's cross-entropy over the classes.
 
         Args:
           logits: float32 [texts, classes].
-          batch: with `targets`, int32 [texts].
+          batch: the arrays of `packing.fill`, with `targets`, int32 [texts].
+
+        Returns:
+          The losses, and weights of 1, float32 [texts] each.
         """
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["targets"], logits)
         return losses, tf.ones_like(losses)
 
     def outputs(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
-        """Computes the probabilities of the classes, float32 [texts, classes]."""
+        """Computes the probabilities of the classes for each text.
+
+        Args:
+          logits: float32 [texts, classes].
+          batch: not used.
+
+        Returns:
+          float32 [texts, classes]; each row adds up to 1.
+        """
         return tf.nn.softmax(logits)
 
     def predictions(
         self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[LabelledText]
     ) -> list[str]:
-        """Returns the most probable class of each example, from its outputs, float32 [classes]."""
+        """Returns the most probable class of each text, as a string.
+
+        Args:
+          outputs: the probabilities of the classes for each example, float32 [classes].
+          features: not used.
+          examples: not used.
+        """
         return [self.labels[number] for number in np.argmax(outputs, axis=-1)]
 
     def served_outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns those of `TextType`, and `label`, the most probable class, strings [texts]."""
+        """Returns the tensors that a SavedModel of classification gives for texts, by name.
+
+        Args:
+          outputs: float32 [texts, classes], the probabilities.
+
+        Returns:
+          `probabilities`, float32 [texts, classes]; `labels`, the classes, strings [texts,
+          classes]; and `label`, the most probable class, strings [texts].
+        """
         best = tf.gather(tf.constant(self.labels), tf.argmax(outputs, axis=-1))
         return {**super().served_outputs(outputs), "label": best}
 
     @classmethod
     def one_answer(cls, score: Score, dev: Sequence, test: Sequence) -> tuple[str, Scores]:
-        """Returns "CLASS for every text", the best class on dev, and its scores on the test set.
+        """Scores, for classification, the single class for all texts that does best on dev.
+
+        Args:
+          score: `Task.score`, (examples, predictions) -> `Scores`.
+          dev: the development examples.
+          test: the test examples.
+
+        Returns:
+          "CLASS for every text", and the `Scores` of this answer on the test set.
 
         Raises:
           ValueError: there are no development examples.
+          ScoreError: there are no test examples.
         """
         labels = [example.label for example in dev]
         best = trivial.best_label(labels, lambda label: score(dev, [label] * len(dev)))
@@ -177,15 +228,29 @@ class Classification(TextType):
 
     @classmethod
     def learnt_from(cls, examples: Sequence[LabelledText], entity_type: str) -> dict[str, Any]:
-        """Returns "pairs", True if texts are pairs, and "markers", True if entities have them."""
+        """Returns the facts about a classification task that its training examples tell.
+
+        Args:
+          examples: the training examples.
+          entity_type: not used.
+
+        Returns:
+          Fields of `TrainedOn`: "pairs", True if an example has a second text, and "markers", True
+          if a text has markers about the entities of a relation.
+        """
         markers = relations.are_marked(examples)
         return {**super().learnt_from(examples, entity_type), "markers": markers}
 
     @classmethod
     def fits_hugging_face(cls, said: dict[str, Any], labels: Sequence[str]) -> bool:
-        """Returns True for the `problem_type` of classes; without one, for more than one label.
+        """Returns True if a sequence classifier of `transformers` is of the type "classification".
 
-        `transformers` does so, too.
+        Its `problem_type` is "single_label_classification"; or it has none, and more than one
+        label, as `transformers` decides, too.
+
+        Args:
+          said: the content of its `config.json`.
+          labels: its labels, in the order of the outputs.
         """
         if said.get("problem_type") is None:
             return len(labels) > 1

@@ -1,253 +1,131 @@
-"""The settings that all fine-tuning runs have; those of a task type are in its own file.
-
-`types.FinetuningConfig` has both. Reading this imports no TensorFlow.
-"""
+"""All settings of fine-tuning, and the `config.json` of a run, which has them."""
 
 import dataclasses
+import json
 import os
-import re
-from pathlib import Path
+from typing import Any
 
-from tfbio.base.config import BaseSettings, ConfigError, require, setting
-
-# How others fine-tuned: a folder for each protocol, with a file for each task.
-PROTOCOLS = Path(__file__).resolve().parents[2] / "hparams" / "finetuning"
-
-
-@dataclasses.dataclass(frozen=True)
-class FinetuningRun(BaseSettings):
-    """Settings of a run that do not change what is learnt, the group `run`.
-
-    Attributes:
-      precision: "auto", "float32" or "bfloat16", what the encoder computes in.
-      optimize_for: "auto", "cpu" or "tpu", the form of the training step.
-      eval_batch_size: windows of a batch in prediction.
-      pack: True to put several texts into a row, False to pad each to sequence_length.
-      fixed_shapes: "auto", "always" or "never", whether all batches have one of a few shapes.
-      steps_per_loop: steps between two log lines.
-      save_checkpoints_steps: steps between two checkpoints.
-      gradient_accumulation_steps: parts of a device's examples, worked on one after the other.
-      predict_train: True to predict the training set, too.
-
-    Raises:
-      ConfigError: a value is out of its limits.
-    """
-
-    group = "run."
-
-    precision: str = setting(
-        "auto",
-        "What the encoder computes in; losses stay in float32. auto: bfloat16 on a TPU, and on a "
-        "GPU that has it (NVIDIA's since Ampere), else float32.",
-        choices=("auto", "float32", "bfloat16"),
-    )
-    optimize_for: str = setting(
-        "auto",
-        "The form of the training step, see run_pretraining.py --help. auto: tpu on a TPU, else "
-        "cpu.",
-        choices=("auto", "cpu", "tpu"),
-    )
-    eval_batch_size: int = setting(64, "Windows of a batch in prediction.", at_least=1)
-    pack: bool = setting(
-        True,
-        "Put several texts into a row, each as if it were alone; false: pad each to "
-        "sequence_length. Only dropout draws other numbers then.",
-    )
-    fixed_shapes: str = setting(
-        "auto",
-        "Whether all batches have one of a few shapes, and a call takes many steps. auto: on a "
-        "TPU, which compiles every shape. Only dropout draws other numbers then.",
-        choices=("auto", "always", "never"),
-    )
-    steps_per_loop: int = setting(
-        10,
-        "Steps between two log lines, after which a run that is told to end saves and ends.",
-        at_least=1,
-    )
-    save_checkpoints_steps: int = setting(
-        1000,
-        "Steps between two checkpoints, from which a trial that was killed goes on.",
-        at_least=1,
-    )
-    gradient_accumulation_steps: int = setting(
-        1,
-        "Parts of a device's examples, worked on one after the other: the memory of one part, the "
-        "same step. Only dropout draws other numbers then.",
-        at_least=1,
-    )
-    predict_train: bool = setting(
-        False, "Predict the training set, too, with the weights that are kept; of trials to come."
-    )
+from tfbio.base import json_files, storage
+from tfbio.base.config import require
+from tfbio.models.encoder_config import FAMILIES, EncoderConfig
+from tfbio.task_types.common_settings import CommonSettings
+from tfbio.task_types.trained_on import CONFIG, REMEDY, TrainedOn, read_config
+from tfbio.task_types.types import TYPES
 
 
 @dataclasses.dataclass(frozen=True)
-class CommonSettings(BaseSettings):
-    """The settings of fine-tuning of any type, with BioELECTRA's defaults (section 4.3, Table 6).
-
-    `--help` describes each of them in full.
+class FinetuningConfig(CommonSettings):
+    """The configuration of a fine-tuning run: `CommonSettings`, and a group for each task type.
 
     Attributes:
-      comment: free text, where the values come from.
-      sequence_length: the most tokens of a window.
-      train_batch_size: examples of a step, over all devices.
-      num_train_epochs: how often a trial sees the training examples.
-      count_whole_batches: True to count the steps as if an epoch had whole batches.
-      max_train_examples, max_dev_examples, max_test_examples: the examples in use; 0 for all.
-      learning_rate: the highest one, of the head.
-      schedule: "linear" or "slanted_triangular".
-      warmup_proportion: the share of the steps over which the learning rate grows.
-      eval_every_steps: steps between evaluations, of which the best one's weights are kept; 0 to
-        keep the last weights.
-      early_stopping_patience: evaluations in a row without a better one that end a trial; 0 for
-        none.
-      layerwise_lr_decay: the factor between the learning rates of a layer and of the one above it.
-      layerwise_lr_exponent: "bioelectra" or "electra", the power of it for the top layer: 1 or 2.
-      weight_decay_rate, adam_beta_1, adam_beta_2, adam_epsilon: of Adam.
-      adam_bias_correction: True to correct the bias of Adam's averages.
-      max_gradient_norm: the global norm to which gradients are scaled down.
-      gradient_clip_groups: the groups of a batch whose gradients are clipped by themselves.
-      loss_reduction: "mean" or "sum", over the examples of a batch, or of tagging over its words.
-      hidden_dropout_prob, attention_probs_dropout_prob: the probabilities of dropout.
-      num_trials: runs that differ in nothing but their seed.
-      seed: the seed of the first trial.
-      run: a `FinetuningRun`.
+      tagging, classification, regression, multilabel, question_answering, token_multilabel: the
+        `Settings` of the task type of that name.
 
     Raises:
-      ConfigError: a value is out of its limits, or does not go with the others.
+      ConfigError: a setting is out of its limits, or does not go with the others.
     """
 
-    comment: str = setting("", "Free text: where the values come from.")
-    sequence_length: int = setting(128, "The most tokens of a window.", at_least=8)
-    train_batch_size: int = setting(32, "Examples of a step, over all devices.", at_least=1)
-    num_train_epochs: float = setting(5.0, "How often a trial sees the training examples.", above=0)
-    count_whole_batches: bool = setting(
-        False,
-        "Count the steps of a run as if an epoch had whole batches, the last one filled up, as in "
-        "the original ELECTRA code.",
-    )
-    max_train_examples: int = setting(
-        0,
-        "Use only this many training examples, drawn by the seed (0: all); each window of a long "
-        "sentence counts as one.",
-    )
-    max_dev_examples: int = setting(
-        0,
-        "Score on only this many examples of the development set (0: all), drawn at random, the "
-        "same ones for every seed and every model. scores.json says how many of how many.",
-    )
-    max_test_examples: int = setting(0, "The same of the test set.")
-    learning_rate: float = setting(2e-4, "The highest learning rate, of the head.", above=0)
-    schedule: str = setting(
-        "linear",
-        "linear: from 0 to learning_rate and back to 0, which the papers of PubMedBERT and "
-        "BioELECTRA call slanted triangular; slanted_triangular: ULMFiT's, from learning_rate / 32 "
-        "and back.",
-        choices=("linear", "slanted_triangular"),
-    )
-    warmup_proportion: float = setting(
-        0.1, "Share of the steps over which the learning rate grows.", below=1
-    )
-    eval_every_steps: int = setting(
-        0,
-        "Above 0: score the development set every so many steps and at the end, and keep the "
-        "weights that did best, the first of equals. 0: keep the last, as BioELECTRA.",
-    )
-    early_stopping_patience: int = setting(
-        0, "Above 0: end a trial after so many such evaluations in a row that were no better."
-    )
-    layerwise_lr_decay: float = setting(
-        0.8, "Each layer's learning rate is the next higher one's times this.", above=0, at_most=1
-    )
-    layerwise_lr_exponent: str = setting(
-        "bioelectra",
-        "bioelectra: the top layer has learning_rate * decay; electra: * decay ** 2.",
-        choices=("bioelectra", "electra"),
-    )
-    weight_decay_rate: float = setting(0.0, "Decoupled weight decay of Adam.")
-    adam_beta_1: float = setting(0.9, "Decay of Adam's average of gradients.", below=1)
-    adam_beta_2: float = setting(0.999, "Decay of Adam's average of their squares.", below=1)
-    adam_epsilon: float = setting(1e-6, "Added to the root of that average.", above=0)
-    adam_bias_correction: bool = setting(
-        False,
-        "BERT's and ELECTRA's Adam does not correct the bias of its averages; PyTorch's and "
-        "Hugging Face's does, and then takes smaller steps in short runs.",
-    )
-    max_gradient_norm: float = setting(
-        1.0, "Gradients are scaled down to this global norm.", above=0
-    )
-    gradient_clip_groups: int = setting(
-        1,
-        "The examples of a batch are so many equal groups; the gradient of each is clipped by "
-        "itself, then all are summed. BioELECTRA's authors trained on 8 TPU cores, which do so.",
-        at_least=1,
-    )
-    loss_reduction: str = setting(
-        "mean",
-        "The loss of a batch: mean of its examples, of tagging of its words; or sum, as in the "
-        "original ELECTRA code. Clipping then gives nearly every step the norm max_gradient_norm.",
-        choices=("mean", "sum"),
-    )
-    hidden_dropout_prob: float = setting(
-        0.1, "Dropout of the encoder's layers, and before the last layer of the head.", below=1
-    )
-    attention_probs_dropout_prob: float = setting(0.1, "Dropout of attention.", below=1)
-    num_trials: int = setting(
-        5, "Runs that differ in nothing but their seed: seed, seed + 1, ...", at_least=1
-    )
-    seed: int = setting(0, "The seed of the first trial.")
+    # As if there were `tagging: Tagging.Settings = Tagging.Settings()`, and so on.
+    __annotations__ = {name: each.Settings for name, each in TYPES.items()}
+    vars().update({name: each.Settings() for name, each in TYPES.items()})
 
-    run: FinetuningRun = FinetuningRun()
 
-    def check_together(self) -> None:
-        """Checks the settings against each other; returns nothing.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunConfig(FinetuningConfig):
+    """The configuration of a fine-tuning run in `config.json`, and what its models need to be used.
 
-        Raises:
-          ConfigError: `gradient_clip_groups` does not divide `train_batch_size`, or is above 1
-            without `loss_reduction` "sum" or with `run.gradient_accumulation_steps` above 1; or
-            `early_stopping_patience` is above 0 without `eval_every_steps`.
-        """
-        groups, batch_size = self.gradient_clip_groups, self.train_batch_size
+    The file has the settings of the run's task type alone, so that a run does not depend on which
+    others there are.
+
+    A model that was fine-tuned elsewhere has the first five of these alone; the others are empty.
+
+    Attributes:
+      init_checkpoint: the path of the encoder that fine-tuning started from, or of a model from
+        elsewhere.
+      encoder: the shape of the encoder.
+      lower_case: True if the encoder was trained on text in lower case.
+      family: the family of `transformers` that the encoder is of, one of `FAMILIES`.
+      trained_on: the facts about the task that a model needs.
+      task: `--task`.
+      data_set: the folder with the task's files, as an absolute path.
+      data_sha256: "train", "dev" and "test" -> the SHA-256 of the split's file, hexadecimal.
+      from_scratch: True if fine-tuning started from random weights.
+      weights_sha256: a hash of the weights in `init_checkpoint`, hexadecimal; "" with
+        `from_scratch`.
+      vocab_sha256: a hash of the vocabulary, hexadecimal.
+
+    Raises:
+      ConfigError: a setting is out of its limits, or the family is unknown.
+    """
+
+    init_checkpoint: str
+    encoder: EncoderConfig
+    lower_case: bool
+    family: str
+    trained_on: TrainedOn
+    task: str = ""
+    data_set: str = ""
+    data_sha256: dict[str, str] = dataclasses.field(default_factory=dict)
+    from_scratch: bool = False
+    weights_sha256: str = ""
+    vocab_sha256: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         require(
-            batch_size % groups == 0,
-            f"gradient_clip_groups {groups} must divide train_batch_size {batch_size}",
-        )
-        require(
-            groups == 1 or self.loss_reduction == "sum",
-            "gradient_clip_groups sums what it clips: it goes with loss_reduction = sum",
-        )
-        require(
-            groups == 1 or self.run.gradient_accumulation_steps == 1,
-            "groups of gradient_clip_groups are worked on one after the other as it is: leave "
-            "run.gradient_accumulation_steps at 1",
-        )
-        require(
-            self.eval_every_steps > 0 or not self.early_stopping_patience,
-            "early_stopping_patience counts evaluations: it goes with eval_every_steps",
+            self.family in FAMILIES,
+            f"family must be one of {', '.join(FAMILIES)}, not {self.family!r}",
         )
 
 
-def find_protocol(hparams: str, task: str) -> str:
-    """Returns the path of the settings that a protocol, such as "authors", has for a task.
+def read_settings(folder: str | os.PathLike) -> RunConfig:
+    """Reads the configuration of a fine-tuning run from its `config.json`, as `RunConfig`.
 
     Args:
-      hparams: a protocol, which is a folder of `PROTOCOLS`; or what `load` takes.
-      task: the task's name.
-
-    Returns:
-      The path of the settings; `hparams` itself if it is no name, or is a file.
+      folder: the output folder of the run.
 
     Raises:
-      ConfigError: there is no such protocol, or it has no settings for the task.
+      SchemaError: there is no such file, or it is not as a fine-tuning run writes it.
     """
-    if not re.fullmatch(r"[A-Za-z]\w*", hparams) or os.path.isfile(hparams):
-        return hparams
-    names = sorted(path.name for path in PROTOCOLS.iterdir() if path.is_dir())
-    if hparams not in names:
-        raise ConfigError(
-            f"--hparams={hparams}: no such file or protocol; the protocols are {', '.join(names)}."
-        )
-    path = PROTOCOLS / hparams / f"{task}.json"
-    if not path.is_file():
-        tasks = ", ".join(sorted(path.stem for path in path.parent.glob("*.json")))
-        raise ConfigError(f"--hparams={hparams} has no settings for {task}, but for {tasks}.")
-    return str(path)
+    return parse(read_config(folder), os.path.join(folder, CONFIG), REMEDY)
+
+
+def parse(content: dict[str, Any], path: str | os.PathLike, remedy: str) -> RunConfig:
+    """Parses the content of a fine-tuning run's `config.json`, with other task types' defaults.
+
+    Args:
+      content: the JSON object.
+      path: the path of the file, for the message.
+      remedy: advice for a file that is not as it should be, as the end of the error's sentence.
+
+    Returns:
+      The `RunConfig`; the groups of other task types have their defaults.
+
+    Raises:
+      SchemaError: a key is missing or unknown, or its value is of another type or out of range.
+    """
+    trained_on = content.get("trained_on")
+    own = trained_on.get("task_type") if isinstance(trained_on, dict) else ""
+    others = {
+        name: dataclasses.asdict(each.Settings()) for name, each in TYPES.items() if name != own
+    }
+    return json_files.parse(RunConfig, others | content, path, remedy)
+
+
+def write(path: str | os.PathLike, settings: RunConfig) -> None:
+    """Writes the configuration of a fine-tuning run, with the settings of its task type alone.
+
+    Args:
+      path: the path of the run's `config.json`; its folder must exist.
+      settings: the configuration of the run.
+
+    Raises:
+      OSError: the file cannot be written.
+    """
+    own = settings.trained_on.task_type
+    content = {
+        name: value
+        for name, value in dataclasses.asdict(settings).items()
+        if name == own or name not in TYPES
+    }
+    storage.write_text(path, json.dumps(content, indent=2) + "\n")

@@ -1,7 +1,7 @@
-"""The JSON files of a fine-tuning run: `scores.json`, and what `config.json` says of the task.
+"""The folders of trials and the `scores.json` of a fine-tuning run.
 
-`runs.finetuning` writes them, see `base.schema`. Prediction, export and the report read them.
-Reading this imports no TensorFlow; the settings in `config.json` are in `finetuning_settings`.
+`runs.finetuning` writes them, see `base.json_files`. Prediction, export and the report read them.
+Reading this imports no TensorFlow; `config.json` is in `finetuning_config` and `trained_on`.
 """
 
 from __future__ import annotations
@@ -10,53 +10,31 @@ import dataclasses
 import os
 from typing import Any
 
-from tfbio.base import schema
+from tfbio.base import json_files
 from tfbio.base.config import require
+from tfbio.task_types.trained_on import REMEDY
 
-CONFIG, SCORES = "config.json", "scores.json"
-# What to do where one of these files is not as a run wrote it.
-REMEDY = "give the --output_dir of a finished run_finetuning.py run, or run it again"
-
-
-@dataclasses.dataclass(frozen=True)
-class TrainedOn:
-    """The facts about its task that a model needs when the task's files are not at hand.
-
-    Attributes:
-      task_type: the name of the task type, one of `types.TYPES`.
-      labels: all labels, in the order of the model's outputs.
-      new_text: what the model takes in prediction, "documents", "texts" or "questions".
-      markers: True if the texts have markers about the entities of a relation.
-      pairs: True if the examples are pairs of texts; None if that is not known.
-      entity_type: the type of entities whose tags name none; "" if that is not known.
-      words: the rule by which a text is cut into words, "punctuation" or "blanks"; "" if words do
-        not matter.
-    """
-
-    task_type: str
-    labels: list[str]
-    new_text: str
-    markers: bool = False
-    pairs: bool | None = None
-    entity_type: str = ""
-    words: str = ""
+SCORES = "scores.json"
 
 
 @dataclasses.dataclass(frozen=True)
 class TrialScores:
-    """`scores.json` of a trial. A model that was fine-tuned elsewhere has a calibration alone.
+    """The content of one of the files of a fine-tuning trial, its `scores.json`.
+
+    A model that was fine-tuned elsewhere has a calibration alone. Scores are name -> value, in [0,
+    1] or, of correlations, in [-1, 1].
 
     Attributes:
-      seed: fixes the head's initial weights, the order of the examples and dropout.
+      seed: the seed of the head's initial weights, the order of the examples and dropout.
       step: the step whose weights were kept.
-      evaluations: the step and the scores on the development set at each evaluation.
-      dev: the scores of the weights that were kept on the development set, by their names.
+      evaluations: for each evaluation in training "step" and the scores on the development set.
+      dev: the scores on the development set of the weights that were kept.
       test: the same on the test set.
       train: the same on the training set; empty without `run.predict_train`.
-      calibration: what was learnt from the development set beside the weights, by the name that the
-        task type gives it; empty for most types.
-      train_seconds: the time that training took, with its evaluations.
-      seconds: the time that the trial took.
+      calibration: the number that was learnt from the development set beside the weights, such as a
+        threshold, by the name that the task type gives it; empty for most types.
+      train_seconds: the time that training took, with its evaluations, in seconds.
+      seconds: the time that the trial took, in seconds.
     """
 
     seed: int = 0
@@ -72,13 +50,13 @@ class TrialScores:
 
 @dataclasses.dataclass(frozen=True)
 class RunScores:
-    """`scores.json` of a run: its trials, and the test scores over them.
+    """The content of one of the files of a fine-tuning run, its `scores.json`, with all trials.
 
     Attributes:
       task: `--task`.
       metric: the name of the score that sums the task up.
-      init: the encoder that fine-tuning started from, or "random weights".
-      examples: for "dev" and "test" how many examples were used, and of how many.
+      init: the path of the encoder that fine-tuning started from, or "random weights".
+      examples: "dev" and "test" -> two numbers, the examples that were used and those of the split.
       trials: the scores of each trial, in the order of the seeds.
       mean: the mean of the metric on the test set over the trials.
       std: its standard deviation (of the sample, n - 1); None for a single trial.
@@ -109,42 +87,38 @@ class RunScores:
         )
 
 
-def read_config(folder: str | os.PathLike) -> dict[str, Any]:
-    """Reads the `config.json` of a run, name -> value; the values are not checked.
-
-    Raises:
-      SchemaError: there is none, or it is not of a fine-tuning run.
-    """
-    path = os.path.join(folder, CONFIG)
-    content = schema.read_object(path, REMEDY)
-    if "trained_on" not in content:
-        raise schema.SchemaError(f"{path} is not of a fine-tuning run: {REMEDY}.")
-    return content
-
-
-def read_trained_on(folder: str | os.PathLike) -> TrainedOn:
-    """Reads what a run's models know of their task, a `TrainedOn`, from its `config.json`.
-
-    Raises:
-      SchemaError: there is no `config.json`, or it is not as a fine-tuning run writes it.
-    """
-    path = os.path.join(folder, CONFIG)
-    return schema.parse(TrainedOn, read_config(folder)["trained_on"], path, REMEDY)
-
-
 def read_trial(folder: str | os.PathLike) -> TrialScores:
-    """Reads the `scores.json` of a trial as `TrialScores`.
+    """Reads one of the files of a fine-tuning trial, its `scores.json`, as `TrialScores`.
+
+    Args:
+      folder: the folder of the trial.
 
     Raises:
-      SchemaError: there is none, or it is not as a fine-tuning run writes it.
+      SchemaError: there is no such file, or it is not as a fine-tuning run writes it.
     """
-    return schema.read(TrialScores, os.path.join(folder, SCORES), REMEDY)
+    return json_files.read(TrialScores, os.path.join(folder, SCORES), REMEDY)
 
 
 def read_scores(folder: str | os.PathLike) -> RunScores:
-    """Reads the `scores.json` of a run as `RunScores`.
+    """Reads one of the files of a fine-tuning run, its `scores.json`, as `RunScores`.
+
+    Args:
+      folder: the output folder of the run.
 
     Raises:
-      SchemaError: there is none, or it is not as a fine-tuning run writes it.
+      SchemaError: there is no such file, or it is not as a fine-tuning run writes it.
     """
-    return schema.read(RunScores, os.path.join(folder, SCORES), REMEDY)
+    return json_files.read(RunScores, os.path.join(folder, SCORES), REMEDY)
+
+
+def trial_dir(output_dir: str, seed: int) -> str:
+    """Returns the path for the files of a finished fine-tuning trial, `output_dir`/trial_SEED."""
+    return os.path.join(output_dir, f"trial_{seed}")
+
+
+def checkpoints_dir(output_dir: str, seed: int) -> str:
+    """Returns the path for a fine-tuning trial's checkpoints, `output_dir`/trial_SEED.checkpoints.
+
+    The folder is there until the trial is complete.
+    """
+    return f"{trial_dir(output_dir, seed)}.checkpoints"

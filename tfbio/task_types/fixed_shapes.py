@@ -1,44 +1,42 @@
 """Batches of a few shapes that are known beforehand, for devices that compile each shape.
 
 A TPU compiles a step for every shape of a batch, which takes longer than hundreds of steps. So
-training uses at most `NUM_SHAPES` shapes, which depend on the lengths of the training set alone,
+training uses at most `_NUM_SHAPES` shapes, which depend on the lengths of the training set alone,
 and prediction uses one, which depends on the settings alone. `Finetuner` makes its batches here if
 `run.fixed_shapes` says so. The arrays are stacked, so that one call of a function takes many steps.
 """
 
 from __future__ import annotations
 
-import collections
-import heapq
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent import futures
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
-from tfbio.task_types.finetuning_config import CommonSettings
-from tfbio.task_types.packing import Features, Places
+from tfbio.task_types import row_placement
+from tfbio.task_types.common_settings import CommonSettings
+from tfbio.task_types.features import Features
+from tfbio.task_types.row_placement import Places
 
 # Shapes of training batches. On BC5-chem and HoC, two leave 16 % of the tokens to padding, three
 # leave 12 % (tests/tfbio/task_types/test_fixed_shapes.py).
-NUM_SHAPES = 3
+_NUM_SHAPES = 3
 # Rows are a multiple of so many tokens: a TPU keeps bfloat16 in tiles of 16 by 128.
-ROW_UNIT = 16
+_ROW_UNIT = 16
 # The share of tokens that padding may have, where that makes rows shorter.
-MOST_PADDING = 0.14
+_MOST_PADDING = 0.14
 # Batches from which the shapes are chosen.
-SAMPLE = 1000
+_SAMPLE = 1000
 # Most texts of a row, in tokens of the row for each. It bounds the texts of a batch.
-TOKENS_A_TEXT = 8
+_TOKENS_A_TEXT = 8
 # The arrays of every batch that have an element for each token.
-OF_TOKENS = ("input_ids", "segment_ids", "position_ids", "document_ids")
-
-Item = TypeVar("Item")
+_OF_TOKENS = ("input_ids", "segment_ids", "position_ids", "document_ids")
 
 
 class Shape(NamedTuple):
-    """The shape of a batch.
+    """One of the few fixed shapes that fine-tuning batches have on a TPU.
 
     Attributes:
       rows: the rows of all replicas together.
@@ -49,72 +47,50 @@ class Shape(NamedTuple):
     row_length: int
 
 
-def deal(lengths: Sequence[int], rows: int) -> Places:
-    """Gives each text to the row that has the fewest tokens so far, the longest text first.
-
-    The longest row has at most 4/3 of the tokens of the best division (Graham, 1969).
-
-    Args:
-      lengths: tokens of each text.
-      rows: how many there are.
-
-    Returns:
-      `Places`: the row and first token of each text, int64 [texts] each; `row_length` is that of
-      the longest row.
-    """
-    row, start = np.zeros([len(lengths)], np.int64), np.zeros([len(lengths)], np.int64)
-    loads = [(0, number) for number in range(rows)]
-    for text in np.argsort(-np.asarray(lengths), kind="stable"):
-        load, number = loads[0]
-        row[text], start[text] = number, load
-        heapq.heapreplace(loads, (load + int(lengths[text]), number))
-    return Places(row, start, rows, max(loads)[0])
-
-
 def training_shapes(lengths: np.ndarray, config: CommonSettings, replicas: int) -> list[Shape]:
-    """Chooses the shapes of training batches.
+    """Chooses the fixed shapes of a task's training batches from the lengths of its windows.
 
     They are the same for every trial, since what dropout draws depends on the shape.
 
     Args:
       lengths: int64 [windows], the tokens of each.
       config: all settings.
-      replicas: devices that share a batch.
+      replicas: the number of devices that share a batch.
 
     Returns:
-      `NUM_SHAPES` shapes or fewer, the shortest first; without `run.pack` one of train_batch_size
-      rows of sequence_length tokens.
+      `_NUM_SHAPES` (3) shapes or fewer, the shortest first; without `run.pack` one of
+      train_batch_size rows of sequence_length tokens.
     """
     size = config.train_batch_size
     if not config.run.pack:
         return [Shape(size, config.sequence_length)]
     generator = np.random.default_rng(0)
-    epochs = math.ceil(SAMPLE * size / len(lengths))
+    epochs = math.ceil(_SAMPLE * size / len(lengths))
     sample = np.concatenate([generator.permutation(lengths) for _ in range(epochs)])
-    return choose_shapes(sample[: SAMPLE * size].reshape(-1, size), lengths.max(), replicas)
+    return choose_shapes(sample[: _SAMPLE * size].reshape(-1, size), lengths.max(), replicas)
 
 
 def choose_shapes(batches: np.ndarray, longest: int, replicas: int) -> list[Shape]:
-    """Chooses the shapes in which batches like these have the least padding.
+    """Chooses the fixed shapes in which batches like these have the least padding.
 
     All have the same number of rows: a multiple of the replicas by a power of two, the largest one
-    with a share of padding up to `MOST_PADDING`, since attention costs less in shorter rows. Two
-    shapes take most batches. The third one is half as long again, over the median, as the longest
-    batch needs, so that it takes what the sample does not have.
+    with a share of padding up to `_MOST_PADDING` (0.14), since attention costs less in shorter
+    rows. Two shapes take most batches. The third one is half as long again, over the median, as the
+    longest batch needs, so that it takes what the sample does not have.
 
     Args:
       batches: int64 [batches, examples], the tokens of each example.
-      longest: tokens of the longest example of all.
-      replicas: devices that share a batch.
+      longest: the tokens of the longest example of all.
+      replicas: the number of devices that share a batch.
 
     Returns:
-      `NUM_SHAPES` shapes or fewer, the shortest first.
+      `_NUM_SHAPES` (3) shapes or fewer, the shortest first; row lengths are multiples of 16.
     """
     best: list[Shape] = []
     least = math.inf
     rows = replicas
     while not best or rows <= batches.shape[1]:
-        needed = [deal(lengths, rows).row_length for lengths in batches]
+        needed = [row_placement.deal(lengths, rows).row_length for lengths in batches]
         beyond = max(needed) + (max(needed) - float(np.median(needed))) / 2
         last = rounded(max(beyond, longest))
         lengths, counts = np.unique([rounded(length) for length in needed], return_counts=True)
@@ -126,7 +102,7 @@ def choose_shapes(batches: np.ndarray, longest: int, replicas: int) -> list[Shap
             + last * (len(batches) - np.maximum(up_to, up_to[:, np.newaxis]))
         )
         padding = 1 - batches.sum() / (rows * total.min())
-        if padding < max(least, MOST_PADDING):
+        if padding < max(least, _MOST_PADDING):
             least = padding
             first, second = np.unravel_index(total.argmin(), total.shape)
             chosen = sorted({int(lengths[first]), int(lengths[second]), last})
@@ -136,17 +112,17 @@ def choose_shapes(batches: np.ndarray, longest: int, replicas: int) -> list[Shap
 
 
 def rounded(length: float) -> int:
-    """Returns a length rounded up to a multiple of `ROW_UNIT` (16)."""
-    return math.ceil(length / ROW_UNIT) * ROW_UNIT
+    """Returns the next row length of fixed shapes, a multiple of `_ROW_UNIT` (16) tokens."""
+    return math.ceil(length / _ROW_UNIT) * _ROW_UNIT
 
 
 class Batch(NamedTuple):
-    """A batch, and the places of its texts.
+    """A batch of one of the fixed shapes, and the places of its windows.
 
     Attributes:
-      shape: the number of its shape.
-      arrays: name -> array [replicas, ...], see `Packer`.
-      texts: int64 [texts], which windows it has.
+      shape: the number of its shape among `FixedShapePacker.shapes`.
+      arrays: name -> array [replicas, ...], see `FixedShapePacker`.
+      texts: int64 [texts], the numbers of its windows among all windows.
       replica: int64 [texts], the replica of each.
       first: int64 [texts], the place of its first token among those of its replica.
       number: int64 [texts], its number among the replica's, from 0.
@@ -160,27 +136,30 @@ class Batch(NamedTuple):
     number: np.ndarray
 
 
-class Packer:
-    """Makes batches of given shapes.
+class FixedShapePacker:
+    """Packs windows into batches of given fixed shapes, as a TPU needs.
+
+    `packing.FixedShapePacker` gives each batch the shape that it needs.
 
     The arrays of a batch are those of `packing.fill`, with the replicas in front, and padded to the
-    longest shape. Arrays of windows are padded to `count` windows of a replica, and beside them
-    `real`, float32 [replicas, count], is 1 for windows and 0 for padding. In place of `positions`,
-    whose length depends on the data, there are numbers of windows, as in `document_ids`:
-    `NAME_of_tokens`, int32 [replicas, rows, row_length, groups], has for each token the window that
-    has the token in a group, or 0.
+    longest shape: [replicas, rows of a replica, longest row_length, ...]. `first` and the arrays of
+    `per_window` are padded to `count` windows of a replica, [replicas, count, ...]; where the
+    features have `per_window`, `real`, float32 [replicas, count], is 1 for windows and 0 for
+    padding. In place of `positions`, whose length depends on the data, there are numbers of
+    windows, as in `document_ids`: `NAME_of_tokens`, int32 [replicas, rows, row_length, groups], has
+    for each token the window that has the token in a group, or 0.
 
     Args:
       features: all windows.
       shapes: the shapes, the shortest first, all of the same number of rows.
-      replicas: devices that share a batch.
+      replicas: the number of devices that share a batch.
       pad_id: the id of [PAD].
       count: the most windows of a replica.
 
     Attributes:
       features, shapes, replicas, pad_id, count: as given, the shapes as a tuple.
       lengths: int64 [windows], the tokens of each.
-      token_arrays: names of the arrays that have elements for each token.
+      token_arrays: the names of the arrays that have elements for each token, a tuple.
     """
 
     def __init__(
@@ -189,38 +168,49 @@ class Packer:
         self.features, self.shapes, self.replicas = features, tuple(shapes), replicas
         self.pad_id, self.count, self.lengths = pad_id, count, features.lengths
         # A tuple: two equal sets would be two graphs for `tf.function`.
-        self.token_arrays = (*OF_TOKENS, *features.per_token, *map(of_tokens, features.positions))
+        self.token_arrays = (*_OF_TOKENS, *features.per_token, *map(_of_tokens, features.positions))
 
     def fit(self, chosen: np.ndarray) -> tuple[Places, int]:
-        """Places windows in rows, and chooses the shortest shape that holds them.
+        """Chooses the shortest of the fixed shapes that holds a batch's windows, and places them.
 
         Args:
-          chosen: int64 [n], the windows.
+          chosen: int64 [n], the numbers of the windows.
 
         Returns:
-          `Places`, the row and first token of each window, int64 [n]; and the number of the shape.
+          `Places`, with the row and first token of each window, int64 [n]; and the number of the
+          shape.
 
         Raises:
           ValueError: no shape holds them.
         """
-        places = deal(self.lengths[chosen], self.shapes[0].rows)
+        places = row_placement.deal(self.lengths[chosen], self.shapes[0].rows)
         for number, shape in enumerate(self.shapes):
             if places.row_length <= shape.row_length:
                 return places, number
         raise ValueError(f"no shape holds a row of {places.row_length} tokens")
 
     def train_batch(self, chosen: np.ndarray) -> Batch:
-        """Makes a `Batch` of the windows `chosen`, int64 [n], in the shortest shape for them.
+        """Makes a training batch of the shortest of the fixed shapes that holds the windows.
+
+        Args:
+          chosen: int64 [n], the numbers of the windows.
 
         Raises:
           ValueError: no shape holds them.
+          IndexError: a replica gets more than `count` windows.
         """
         return self._batch(chosen, *self.fit(chosen))
 
     def predict_batches(self) -> Iterator[Batch]:
-        """Yields batches of all windows, in the first shape; of the last one rows may be empty."""
+        """Yields batches of one fixed shape, the first, for the prediction of all windows.
+
+        The windows stand in another order than in the features; rows of the last `Batch` may be
+        empty.
+        """
         rows, row_length = self.shapes[0]
-        places = fill_rows(self.lengths, row_length, self.count * self.replicas // rows)
+        places = row_placement.best_fit(
+            self.lengths, row_length, self.count * self.replicas // rows
+        )
         by_row = np.argsort(places.row, kind="stable")
         batch = places.row[by_row] // rows
         for chosen in np.split(by_row, np.flatnonzero(np.diff(batch)) + 1):
@@ -273,11 +263,11 @@ class Packer:
             ids = np.zeros([places.rows * longest, groups.shape[1]], np.int32)
             tokens = start[:, None, None] + groups
             ids[tokens, np.arange(groups.shape[1])[:, None]] = number[:, None, None] + 1
-            arrays[of_tokens(name)] = ids.reshape([self.replicas, rows, longest, -1])
+            arrays[_of_tokens(name)] = ids.reshape([self.replicas, rows, longest, -1])
         return Batch(shape, arrays, chosen, replica, first, number)
 
 
-def of_tokens(name: str) -> str:
+def _of_tokens(name: str) -> str:
     """Returns "NAME_of_tokens", the name of the array in a batch that stands in for positions."""
     return f"{name}_of_tokens"
 
@@ -289,100 +279,33 @@ def _joined(values: Sequence[np.ndarray], chosen: np.ndarray) -> np.ndarray:
 
 def prediction_packer(
     features: Features, config: CommonSettings, replicas: int, pad_id: int
-) -> Packer:
-    """Returns a `Packer` to predict, with one shape, which depends on the settings alone.
+) -> FixedShapePacker:
+    """Makes the `FixedShapePacker` for prediction, whose one shape depends on the settings alone.
 
     Its rows have sequence_length tokens, and all of a batch hold about `run.eval_batch_size` texts.
 
     Args:
       features: all windows, none longer than sequence_length.
       config: all settings.
-      replicas: devices that share a batch.
+      replicas: the number of devices that share a batch.
       pad_id: the id of [PAD].
     """
     row_length, size, most = config.sequence_length, config.run.eval_batch_size, 1
     if config.run.pack:
         # Texts fill a quarter of sequence_length or so: a batch has about eval_batch_size of them.
-        size, most = math.ceil(size / 4), row_length // TOKENS_A_TEXT
+        size, most = math.ceil(size / 4), row_length // _TOKENS_A_TEXT
     rows = math.ceil(size / replicas)
-    return Packer(features, [Shape(rows * replicas, row_length)], replicas, pad_id, rows * most)
+    return FixedShapePacker(
+        features, [Shape(rows * replicas, row_length)], replicas, pad_id, rows * most
+    )
 
 
-def fill_rows(lengths: np.ndarray, row_length: int, most: int) -> Places:
-    """Puts each text into the row with the least room that it fits, the longest text first.
-
-    Args:
-      lengths: int64 [texts], tokens of each, at most `row_length`.
-      row_length: tokens of a row.
-      most: texts of a row at most.
-
-    Returns:
-      `Places`: the row and first token of each text, int64 [texts] each, and the number of rows.
-    """
-    row, start = np.zeros_like(lengths), np.zeros_like(lengths)
-    with_room: list[list[int]] = [[] for _ in range(row_length + 1)]  # the rows, by their room
-    counts: list[int] = []
-    for text in np.argsort(-lengths, kind="stable"):
-        length = lengths[text]
-        room = next((room for room in range(length, row_length + 1) if with_room[room]), None)
-        if room is None:
-            room, number = row_length, len(counts)
-            counts.append(0)
-        else:
-            number = with_room[room].pop()
-        row[text], start[text] = number, row_length - room
-        counts[number] += 1
-        if counts[number] < most:
-            with_room[room - length].append(number)
-    return Places(row, start, len(counts), row_length)
-
-
-class Call(NamedTuple):
-    """The batches of one call of a function.
-
-    Attributes:
-      batches: as many as the call takes, or fewer.
-      arrays: theirs, [steps, replicas, ...] with the most steps of a call; zeros for the missing.
-    """
-
-    batches: list[Batch]
-    arrays: dict[str, np.ndarray]
-
-
-def calls(batches: Iterable[Batch], sizes: Iterable[int], steps: int) -> Iterator[Call]:
-    """Yields the batches in groups, a `Call` for each, with their arrays stacked.
+def has_fixed_shapes(config: CommonSettings, strategy: tf.distribute.Strategy) -> bool:
+    """Returns True if the batches of a run have one of a few fixed shapes, as on a TPU.
 
     Args:
-      batches: in their order.
-      sizes: how many each call takes; the last may take fewer.
-      steps: the most of a call.
+      config: all settings; `run.fixed_shapes` "auto" stands for a TPU alone.
+      strategy: the strategy to compute with.
     """
-    batches = iter(batches)
-    for size in sizes:
-        group = [batch for _, batch in zip(range(size), batches, strict=False)]
-        if not group:
-            return
-        arrays = {}
-        for name, like in group[0].arrays.items():
-            arrays[name] = np.zeros([steps, *like.shape], like.dtype)
-            for number, batch in enumerate(group):
-                arrays[name][number] = batch.arrays[name]
-        yield Call(group, arrays)
-
-
-def ahead(items: Iterable[Item], most: int = 1) -> Iterator[Item]:
-    """Yields the items, each made by another thread while the ones before it are worked on.
-
-    Args:
-      items: what to yield; none of them is None.
-      most: how many are made ahead.
-
-    Yields:
-      The items in their order. An error that making one of them raises is raised in its place.
-    """
-    items = iter(items)
-    with futures.ThreadPoolExecutor(1) as pool:
-        coming = collections.deque(pool.submit(next, items, None) for _ in range(most))
-        while (item := coming.popleft().result()) is not None:
-            coming.append(pool.submit(next, items, None))
-            yield item
+    on_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+    return config.run.fixed_shapes == "always" or (config.run.fixed_shapes == "auto" and on_tpu)

@@ -12,25 +12,29 @@ import tensorflow as tf
 
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.task_model import TaskModel
-from tfbio.task_types import fixed_shapes, packing
-from tfbio.task_types.finetuning_config import CommonSettings
+from tfbio.task_types import fixed_shapes, packing, prefetching, steps_per_call
+from tfbio.task_types.common_settings import CommonSettings
+from tfbio.task_types.features import Features
 from tfbio.task_types.fixed_shapes import Shape
 from tfbio.task_types.task_type import TaskType
 from tfbio.training import distribution
 
 # Batches of one call, where their shape is fixed.
-PREDICTED_AT_ONCE = 8
+_PREDICTED_AT_ONCE = 8
 
 
 def make_model(
     encoder_config: EncoderConfig, task_type: TaskType, config: CommonSettings
 ) -> TaskModel:
-    """Returns a `TaskModel` for a task, with random weights.
+    """Makes the model for training and inference of a task, with random weights.
 
     Args:
-      encoder_config: of the encoder, whose dropout that of `config` replaces.
-      task_type: the task's type, which has the shape of the head.
+      encoder_config: the shape of the encoder; the dropout of `config` replaces its dropout.
+      task_type: the type of the task, which has the shape of the head.
       config: all settings.
+
+    Returns:
+      A `TaskModel`, an encoder with a head.
     """
     encoder_config = dataclasses.replace(
         encoder_config,
@@ -40,26 +44,17 @@ def make_model(
     return TaskModel(encoder_config, task_type.head_config(config.hidden_dropout_prob))
 
 
-def has_fixed_shapes(config: CommonSettings, strategy: tf.distribute.Strategy) -> bool:
-    """Returns True if batches have a few shapes that are known beforehand.
-
-    Args:
-      config: all settings; `run.fixed_shapes` "auto" stands for a TPU alone.
-      strategy: where to compute.
-    """
-    on_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
-    return config.run.fixed_shapes == "always" or (config.run.fixed_shapes == "auto" and on_tpu)
-
-
 class Inference:
-    """Predicts with a model, whose weights are random at first.
+    """A fine-tuning model with its inference: it computes outputs on any number of devices.
+
+    The weights are random at first.
 
     Args:
       config: all settings.
       encoder_config: the shape of the encoder.
       task_type: the type of the task.
-      pad_id: of [PAD].
-      strategy: where to compute; the batches must divide by its replicas.
+      pad_id: the id of [PAD].
+      strategy: the strategy to compute with.
 
     Attributes:
       config, encoder_config, task_type, pad_id, strategy: as given.
@@ -81,25 +76,26 @@ class Inference:
 
     @property
     def fixed_shapes(self) -> bool:
-        """True if batches have a few shapes that are known beforehand."""
-        return has_fixed_shapes(self.config, self.strategy)
+        """True if the batches of this model have one of a few fixed shapes, as on a TPU."""
+        return fixed_shapes.has_fixed_shapes(self.config, self.strategy)
 
     def predict(
         self,
-        features: packing.Features,
+        features: Features,
         with_probabilities: bool = False,
         done: Callable[[int], None] = lambda count: None,
     ) -> list[np.ndarray]:
-        """Computes the outputs of each window, as `TaskType.outputs` does.
+        """Runs inference: computes the outputs of each window, as `TaskType.outputs` defines them.
 
         Args:
-          features: the windows, as `TaskType.features` returns them.
-          with_probabilities: with `TaskType.probabilities` beside them, if the type has these.
-          done: called after each batch with the number of windows that are done.
+          features: the windows, as `TaskType.features` returns them, one at least.
+          with_probabilities: True for `TaskType.probabilities` beside them, if the type has these.
+          done: a function that is called after each batch with the number of windows that are done.
 
         Returns:
-          For each window, in the order of the features, an array [tokens, ...] or [outputs];
-          with probabilities float32 [tokens, 2], the output and its probability.
+          For each window, in the order of the features, an array [tokens, ...] if the task type's
+          `of_tokens` is True, else [outputs]: float32, or int32 for the numbers of tags; with
+          probabilities float32 [tokens, 2], the output and its probability.
         """
         with_probabilities = with_probabilities and self.task_type.has_probabilities
         if self.fixed_shapes:
@@ -154,7 +150,7 @@ class Inference:
         return found
 
     def _predict_fixed(
-        self, features: packing.Features, with_probabilities: bool, done: Callable[[int], None]
+        self, features: Features, with_probabilities: bool, done: Callable[[int], None]
     ) -> list[np.ndarray]:
         """Does what `predict` does, with one shape for all data and many batches in a call.
 
@@ -163,12 +159,12 @@ class Inference:
         replicas = self.strategy.num_replicas_in_sync
         packer = fixed_shapes.prediction_packer(features, self.config, replicas, self.pad_id)
         (shape,) = packer.shapes
-        number_of_calls = math.ceil(len(features.lengths) / PREDICTED_AT_ONCE)  # or fewer
-        sizes = [PREDICTED_AT_ONCE] * number_of_calls
-        calls = fixed_shapes.calls(packer.predict_batches(), sizes, PREDICTED_AT_ONCE)
+        number_of_calls = math.ceil(len(features.lengths) / _PREDICTED_AT_ONCE)  # or fewer
+        sizes = [_PREDICTED_AT_ONCE] * number_of_calls
+        calls = steps_per_call.calls(packer.predict_batches(), sizes, _PREDICTED_AT_ONCE)
         outputs: list[np.ndarray] = [np.empty(0)] * len(features.lengths)
         count_done = 0
-        for call in fixed_shapes.ahead(calls):
+        for call in prefetching.ahead(calls):
             count = tf.constant(len(call.batches))
             found = self._predict_batches(call.arrays, count, shape, packer.token_arrays).numpy()
             if self.task_type.has_probabilities and not with_probabilities:
@@ -197,10 +193,10 @@ class Inference:
         Tags come with their probabilities, wanted or not: so one graph serves scores and texts.
 
         Args:
-          arrays: see `fixed_shapes.Call`.
+          arrays: see `steps_per_call.Call`.
           count: int32 [], how many batches there are.
           shape: of all batches.
-          token_arrays: see `fixed_shapes.Packer`.
+          token_arrays: see `fixed_shapes.FixedShapePacker`.
 
         Returns:
           float32 [batches, replicas, ...].
@@ -239,9 +235,7 @@ class Inference:
 
         return self.strategy.experimental_distribute_values_from_function(of_replica)
 
-    def _packer(
-        self, features: packing.Features, batch_size: int, parts: int = 0
-    ) -> packing.Packer:
+    def _packer(self, features: Features, batch_size: int, parts: int = 0) -> packing.Packer:
         return packing.Packer(
             features,
             batch_size,

@@ -9,11 +9,12 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from tfbio.base.errors import UserError
+from tfbio.formats.label_sets import labels_of
 from tfbio.formats.splits import find_split
-from tfbio.formats.task_examples import labels_of
 from tfbio.task_types import types
-from tfbio.task_types.scores import Scores
-from tfbio.task_types.task import Task, TaskError
+from tfbio.task_types.metrics import Scores
+from tfbio.task_types.task import Task
 
 # By name: the task type, and how it learns from such data.
 OWN = {own.name: (each, own) for each in types.TYPES.values() for own in each.own_tasks}
@@ -24,11 +25,11 @@ _NEGATIVE = re.compile(
 
 
 def of_own_data(name: str, data_dir: str, negative: str = "") -> Task:
-    """Makes a `Task` of files whose form is known; its labels are those of the training file.
+    """Reads the labels in the user's own data, in the training file, and makes a `Task` of them.
 
     Args:
       name: one of `OWN`, the names that `--task` has for the user's own data.
-      data_dir: folder with the files.
+      data_dir: the folder with the files.
       negative: the label that says that there is none of the others, such as no relation; "" for
         one with a usual name.
 
@@ -36,8 +37,10 @@ def of_own_data(name: str, data_dir: str, negative: str = "") -> Task:
       The task, with the score and settings of its `OwnTask`; a negative label is the first.
 
     Raises:
-      TaskFileError: the training file is missing, or cannot be read.
+      TaskFileError: the training file is missing or there are several, it cannot be read, or a line
+        is not of its form.
       TaskError: it has too few labels, or it is not clear which is the negative one.
+      KeyError: the name is not one of `OWN`.
     """
     task_type, own = OWN[name]
     train = find_split(data_dir, "train")
@@ -82,7 +85,7 @@ def _negative_of(labels: Sequence[str], wanted: str, path: str) -> str:
 
 
 def own_score(name: str, labels: Sequence[str]) -> Callable[[Sequence, Sequence], Scores]:
-    """Returns `Task.score`, (examples, predictions) -> `Scores`, for data of the user's own.
+    """Returns `Task.score` for the user's own data, from the labels alone.
 
     The data need not be at hand.
 
@@ -90,7 +93,17 @@ def own_score(name: str, labels: Sequence[str]) -> Callable[[Sequence, Sequence]
       name: one of `OWN`.
       labels: all labels, as `Task.labels` has them.
 
+    Returns:
+      A function (examples, predictions) -> `Scores`.
+
     Raises:
       KeyError: the name is not one of `OWN`.
     """
     return OWN[name][1].score(tuple(labels))
+
+
+class TaskError(UserError):
+    """The `UserError` for data of which no task can be made.
+
+    They have too few labels, or it is not clear which label is the negative one.
+    """

@@ -1,9 +1,8 @@
 """Answers that are spans of a context: SQuAD, and BioASQ's factoid questions.
 
-The input is [CLS] question [SEP] context [SEP]; each token has a logit for the start of the answer
-and one for its end (Devlin et al., 2019, section 4.2). A context that is too long is seen in
-windows that overlap, as in BERT's `run_squad.py`; where a window does not hold the answer, [CLS]
-is its start and end. ELECTRA's own head (`span_head.py`) scores ends for a start, and "no answer".
+Each token of [CLS] question [SEP] context [SEP] has a logit for the answer's start and one for its
+end (Devlin et al., 2019, section 4.2). Where a window of a long context does not hold the answer,
+[CLS] is its start and end, as in BERT's `run_squad.py`. ELECTRA's own head is in `span_head.py`.
 """
 
 from __future__ import annotations
@@ -15,19 +14,21 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from tfbio.base.cli import UserError
 from tfbio.base.config import BaseSettings, ConfigError, require, setting
+from tfbio.base.errors import UserError
 from tfbio.base.lazy import tensorflow as tf
-from tfbio.formats import task_files
+from tfbio.formats import squad
 from tfbio.formats.splits import hold_out
 from tfbio.formats.task_examples import Question
 from tfbio.models.head_config import HeadConfig
-from tfbio.task_types import answers, predictions
-from tfbio.task_types.finetuning_config import CommonSettings
-from tfbio.task_types.packing import Features
-from tfbio.task_types.scores import Scores
+from tfbio.task_types import answers, null_threshold, prediction_files, question_windows
+from tfbio.task_types.answer_metrics import score_answers
+from tfbio.task_types.common_settings import CommonSettings
+from tfbio.task_types.metrics import Scores
+from tfbio.task_types.own_task import OwnTask
+from tfbio.task_types.question_windows import QuestionFeatures
 from tfbio.task_types.serving.served_questions import ServedQuestions
-from tfbio.task_types.task import SQUAD_SETTINGS, OwnTask, score_answers
+from tfbio.task_types.task import SQUAD_SETTINGS
 from tfbio.task_types.task_type import Score, TaskType
 from tfbio.text.tokenization import Tokenizer
 
@@ -35,77 +36,22 @@ if TYPE_CHECKING:
     from tfbio.models.span_head import TrainingLogits
 
 # `max_query_length` and `doc_stride` of `run_squad.py`, in tokens.
-MAX_QUESTION = 64
-STRIDE = 128
+_MAX_QUESTION = 64
 # Of the loss for "no answer", beside the mean of those of start and end
 # (`answerable_weight` of configure_finetuning.py in google-research/electra).
 NO_ANSWER_WEIGHT = 0.5
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class QuestionFeatures(Features):
-    """Features, and what leads from their tokens to the context.
-
-    Attributes:
-      input_ids, segment_ids, example, per_token, per_window, positions: see `packing.Features`.
-      offsets: for each window int32 [context tokens, 2], the characters [start, end) of each.
-      own: for each window bool [context tokens], see `answers.Window`.
-    """
-
-    offsets: list[np.ndarray]
-    own: list[np.ndarray]
-
-
-def windows(count: int, room: int, stride: int = 0) -> list[tuple[int, int]]:
-    """Returns first and end of each window of `count` tokens; each holds at most `room`.
-
-    They begin every `stride` tokens. By default these are `STRIDE`, or half a window where that is
-    less: else short windows would not overlap, and none would hold an answer at their border.
-    """
-    stride = min(stride, room) if stride else min(STRIDE, -(-room // 2))
-    firsts = range(0, max(count - room, 0) + stride, stride)
-    return [(first, min(first + room, count)) for first in firsts]
-
-
-def most_context(count: int, spans: Sequence[tuple[int, int]]) -> list[np.ndarray]:
-    """Returns, for each window, bool [tokens]: the tokens around which it has the most context.
-
-    That is the smaller number of tokens on either side, and a hundredth of the window's; the first
-    of equals (`_check_is_max_context` of `run_squad.py`).
-    """
-    scores = np.full([len(spans), count], -np.inf)
-    for row, (first, end) in zip(scores, spans, strict=True):
-        before = np.arange(end - first)
-        row[first:end] = np.minimum(before, before[::-1]) + 0.01 * (end - first)
-    best = scores.argmax(axis=0)
-    return [best[first:end] == number for number, (first, end) in enumerate(spans)]
-
-
-def answer_tokens(question: Question, offsets: np.ndarray) -> tuple[int, int] | None:
-    """Returns the first and last token of the first answer whose place is known, or None.
-
-    Args:
-      question: with its answers.
-      offsets: int32 [tokens, 2], the characters [start, end) of the context's tokens.
-    """
-    for text, start in zip(question.answers, question.answer_starts, strict=True):
-        inside = (offsets[:, 1] > start) & (offsets[:, 0] < start + len(text))
-        if start >= 0 and inside.any():
-            places = np.flatnonzero(inside)
-            return int(places[0]), int(places[-1])
-    return None
-
-
 class QuestionAnswering(TaskType):
-    """A task type that finds an answer's start and end in a context; see `TaskType` for attributes.
+    """The question_answering task type, which finds an answer's start and end in a context.
 
     Args:
-      labels: none.
+      labels: ignored; there are none.
       settings: a `QuestionAnswering.Settings`; None for its defaults.
 
     Attributes:
       beam_size: the setting with ELECTRA's head, else 0.
-      rules: `answers.Rules`, the limits on answers.
+      rules: `answers.Rules`, the limits on answers. For the other attributes see `TaskType`.
     """
 
     name = "question_answering"
@@ -118,7 +64,7 @@ class QuestionAnswering(TaskType):
     own_tasks = (
         OwnTask(
             "qa",
-            lambda path, labels: task_files.read_squad(path),
+            lambda path, labels: squad.read(path),
             lambda labels: score_answers,
             settings=SQUAD_SETTINGS,
             hold_out=hold_out,
@@ -128,11 +74,13 @@ class QuestionAnswering(TaskType):
 
     @dataclasses.dataclass(frozen=True)
     class Settings(BaseSettings):
-        """Settings of question answering.
+        """The settings of question answering; a ConfigError if one is out of its limits.
 
         Attributes:
-          head: "bert" or "electra"; `beam_size` is the starts, and ends of each, of the latter.
-          max_query_length, doc_stride: of the windows, in tokens; 0 as in BERT's `run_squad.py`.
+          head: "bert" or "electra", whose ends depend on the start.
+          beam_size: the starts that "electra" follows, and the ends of each.
+          max_query_length: the most tokens of a question; 0: 64, or half a window if less.
+          doc_stride: how many tokens apart windows begin; 0: 128, or half a window if less.
           n_best_size, max_answer_length: the most answers of a question, and tokens of an answer.
         """
 
@@ -179,7 +127,7 @@ class QuestionAnswering(TaskType):
 
     @classmethod
     def from_settings(cls, labels: Sequence[str], config: CommonSettings) -> Self:
-        """Returns the type; raises a ConfigError if questions leave no room for a context."""
+        """Makes the type; raises a ConfigError if `max_query_length` leaves a context no room."""
         made = super().from_settings(labels, config)
         longest = config.sequence_length - 5
         require(
@@ -190,32 +138,28 @@ class QuestionAnswering(TaskType):
         return made
 
     def head_config(self, dropout_prob: float) -> HeadConfig:
-        """Returns the shape of a head with two outputs for each token, and `beam_size`."""
+        """Returns the shape of the head: two outputs for each token, dropout and `beam_size`."""
         return HeadConfig(
             self.num_outputs, of_tokens=True, dropout_prob=dropout_prob, beam_size=self.beam_size
         )
 
     def question_room(self, length: int, special: int) -> int:
-        """Returns the most tokens of a question in a window.
-
-        Args:
-          length: of the window.
-          special: its special tokens.
-        """
+        """Returns the most tokens of a question, in windows of `length` with `special` tokens."""
         # By default the context has half of a short window at least.
-        return self.settings.max_query_length or min(MAX_QUESTION, (length - special) // 2)
+        return self.settings.max_query_length or min(_MAX_QUESTION, (length - special) // 2)
 
     def features(
         self, questions: Sequence[Question], tokenizer: Tokenizer, length: int
     ) -> QuestionFeatures:
-        """Returns the windows of each question.
+        """Makes each question's windows [CLS] question [SEP] context [SEP], at most `length` long.
 
-        Targets are int32 [2], the tokens of the answer, or 0 and 0; for ELECTRA's head [3], with 1
-        where the question has no answer.
+        Returns:
+          Features with int32 [tokens] of ids and segments for each window, and in `per_window` its
+          "targets": int32 [2], the tokens of the answer, or 0 and 0; for ELECTRA's head [3], with 1
+          where the question has no answer.
 
         Raises:
-          ConfigError: the head is ELECTRA's, and the encoder does not tell question and context
-            apart.
+          ConfigError: the head is ELECTRA's, and the encoder has one segment for both texts.
         """
         texts = list({text for x in questions for text in (x.question, x.context)})
         encoded = {
@@ -231,9 +175,13 @@ class QuestionAnswering(TaskType):
             asked = encoded[question.question][0][: self.question_room(length, special)]
             ids, offsets = encoded[question.context]
             before = len(asked) + special - 1
-            spans = windows(len(ids), length - before - 1, self.settings.doc_stride)
-            answer = answer_tokens(question, offsets)
-            for (first, end), own in zip(spans, most_context(len(ids), spans), strict=True):
+            spans = question_windows.windows(
+                len(ids), length - before - 1, self.settings.doc_stride
+            )
+            answer = question_windows.answer_tokens(question, offsets)
+            for (first, end), own in zip(
+                spans, question_windows.most_context(len(ids), spans), strict=True
+            ):
                 both, segments = tokenizer.join(asked, ids[first:end])
                 made.input_ids.append(both)
                 made.segment_ids.append(segments)
@@ -255,12 +203,11 @@ class QuestionAnswering(TaskType):
     def losses(
         self, logits: tf.Tensor | TrainingLogits, batch: dict[str, tf.Tensor]
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Computes the cross-entropy over the tokens of a window, the mean of start and end.
-
-        With ELECTRA's head also `NO_ANSWER_WEIGHT` times that of "no answer".
+        """Computes the question_answering losses: mean cross-entropy of start and end in a window.
 
         Args:
-          logits: float32 [tokens, 2]; or those of ELECTRA's head.
+          logits: float32 [tokens, 2]; or ELECTRA's `span_head.TrainingLogits`, for which
+            `NO_ANSWER_WEIGHT` (0.5) times the cross-entropy of "no answer" is added.
           batch: the arrays of `packing.fill`, with `targets`, int32 [windows, 2] or [windows, 3].
 
         Returns:
@@ -305,7 +252,7 @@ class QuestionAnswering(TaskType):
         features: QuestionFeatures,
         questions: Sequence[Question],
     ) -> list[answers.Answers]:
-        """Returns the best answers of each question; `outputs` are the logits of each window."""
+        """Returns the best answers to each question, from what `outputs` gives for its windows."""
         seen: list[list[answers.Window]] = [[] for _ in questions]
         for logits, offsets, own, number in zip(
             outputs, features.offsets, features.own, features.example, strict=True
@@ -319,23 +266,26 @@ class QuestionAnswering(TaskType):
     def calibrate(
         self, examples: Sequence[Question], predicted: Sequence[answers.Answers]
     ) -> float | None:
-        """Returns the null odds above which a question has no answer; None if all have one."""
-        return answers.null_threshold(examples, predicted)
+        """Calibrates question answering on dev examples, by `null_threshold.null_threshold`.
+
+        Returns the null odds, in logits, above which to give no answer; None if all have one.
+        """
+        return null_threshold.null_threshold(examples, predicted)
 
     def calibrated(
         self, predicted: Sequence[answers.Answers], calibration: float | None
     ) -> list[answers.Answers]:
-        """Returns the answers, without texts where the null odds are above `calibration`."""
-        return answers.with_threshold(predicted, calibration)
+        """Calibrates answers: no texts where null odds exceed `calibration`; None changes none."""
+        return null_threshold.with_threshold(predicted, calibration)
 
     @classmethod
     def one_answer(cls, score: Score, dev: Sequence, test: Sequence) -> tuple[str, Scores]:
-        """Returns "no answer" and its scores on the test set."""
+        """Returns "no answer", and its scores on `test`; raises a ScoreError if that is empty."""
         return "no answer", score(test, [answers.Answers((), (), 0.0)] * len(test))
 
     @classmethod
     def content(cls, example: Question) -> tuple[list[str], list[str]]:
-        """Returns the question, and its accepted answers, sorted."""
+        """Returns [question], and its accepted answers, sorted, to compare test sets."""
         return [example.question], sorted(example.answers)
 
     @classmethod
@@ -350,21 +300,21 @@ class QuestionAnswering(TaskType):
     def write_predictions(
         cls, folder: str, split: str, examples: Sequence, predicted: Sequence, entity_type: str
     ) -> None:
-        """Writes what the official scripts read, and `SPLIT_answers.jsonl` with what is true."""
-        predictions.write_answers(folder, split, examples, predicted)
+        """Writes `SPLIT_answers.jsonl` and SQuAD's or BioASQ's files, see `prediction_files`."""
+        prediction_files.write_answers(folder, split, examples, predicted)
 
     @classmethod
     def predictions_file(cls, split: str) -> str:
-        """Returns "SPLIT_answers.jsonl"."""
+        """Returns "SPLIT_answers.jsonl", the file that `read_predictions` reads."""
         return f"{split}_answers.jsonl"
 
     @classmethod
     def read_predictions(cls, path: str) -> tuple[list[Question], list[answers.Answers]]:
-        """Reads questions and predicted answers; raises a TaskFileError if it cannot."""
-        return predictions.read_answers(path)
+        """Reads questions, without contexts, and answers; raises a TaskFileError if it cannot."""
+        return prediction_files.read_answers(path)
 
     def continues_head(self, before: dict[str, Any]) -> bool:
-        """Returns True if the head before is of answers, too, and of the same form.
+        """Returns True if the head before answered questions, too, with the same setting `head`.
 
         One head is for all answers: BioASQ's begin with SQuAD's (BioBERT, BioM-Transformers).
         """
@@ -379,15 +329,15 @@ class QuestionAnswering(TaskType):
     def read_hugging_face(
         cls, folder: str, labels: Sequence[str]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Returns no labels, and "pairs" as False; and no settings."""
+        """Returns {"labels": [], "pairs": False} for `TrainedOn`, and {}: no settings."""
         return {"labels": [], "pairs": False}, {}
 
     @classmethod
     def calibration_in(cls, said: dict[str, Any], folder: str) -> float | None:
-        """Returns `null_threshold`, by default 0.0, that of BERT's `run_squad.py`; or None.
+        """Reads question answering's calibration in `said`, a `transformers` model's config.
 
-        There is no answer where that scores higher than the best one. Raises a UserError if the
-        file has neither a number nor null.
+        It is `null_threshold`, the null odds above which to give no answer, by default 0.0, as in
+        BERT's `run_squad.py`; or None. Raises a UserError if it is neither a number nor null.
         """
         threshold = said.get(cls.calibration_name, 0.0)
         if threshold is not None and type(threshold) not in (int, float):

@@ -14,27 +14,29 @@ from typing import NamedTuple
 import numpy as np
 
 from tfbio.formats.task_examples import TaggedSentence
-from tfbio.task_types.packing import Features, PerToken
+from tfbio.task_types.features import Features, PerToken
 from tfbio.text.tokenization import Tokenizer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WordFeatures(Features):
-    """Features, and what leads from their tokens to the words of sentences.
+    """The windows of sentences as features, with what leads from their tokens to the words.
 
     Attributes:
-      input_ids, segment_ids, example, per_token, per_window, positions: see `packing.Features`.
-      words: int64 [words] for each window, the first tokens of the words that have targets in it.
+      input_ids, segment_ids, example, per_token, per_window, positions: see `features.Features`;
+        `example` has the sentence of each window.
+      words: int64 [words] for each window, the first tokens, counted from [CLS] as 0, of the words
+        that have targets in it.
     """
 
     words: list[np.ndarray]
 
 
 class Window(NamedTuple):
-    """A window of words `first` to `end` of a sentence, `end` exclusive.
+    """The words `first` to `end` of a sentence, `end` exclusive, that one of its windows shows.
 
     Attributes:
-      first, end: its first word and the one behind its last.
+      first, end: its first word and the one behind its last, counted from 0.
       own, own_end: the first word that has its target in it, and the one behind the last.
     """
 
@@ -45,14 +47,19 @@ class Window(NamedTuple):
 
 
 def windows(counts: Sequence[int], room: int) -> list[Window]:
-    """Divides a sentence into windows: one, if it fits; else each repeats a quarter of the last.
+    """Divides a sentence's words into windows, of which each repeats a quarter of the last.
+
+    A sentence that fits is one window.
 
     Args:
       counts: the tokens of each word, at least 1 and at most `room`.
-      room: tokens that a window holds.
+      room: tokens that a window holds, without [CLS] and [SEP].
 
     Returns:
       The windows in order, together with all words; each word has its target in one of them.
+
+    Raises:
+      IndexError: the sentence has no word.
     """
     ends = np.cumsum(counts)  # tokens up to and with each word
 
@@ -81,7 +88,7 @@ def windows(counts: Sequence[int], room: int) -> list[Window]:
 
 
 def kept_by_electra(counts: Sequence[int], length: int) -> int:
-    """Returns the number of words of a sentence that the original ELECTRA code keeps.
+    """Computes how many words of a sentence the original ELECTRA code keeps in its only window.
 
     It stops at the first word before which there are so many tokens that they, the number of all
     the sentence's words, [CLS] and [SEP] among them, and 1 are more than `length`
@@ -91,6 +98,9 @@ def kept_by_electra(counts: Sequence[int], length: int) -> int:
     Args:
       counts: the tokens of each word.
       length: the most tokens of a sentence, with [CLS] and [SEP].
+
+    Returns:
+      The number of words, an int from 0 to all; their tokens fit into `length`.
     """
     before = 1 + np.cumsum([0, *counts])  # tokens before each word and [SEP], with [CLS]
     stops = before + len(counts) + 2 + 1 > length
@@ -107,10 +117,10 @@ def encode(
     length: int,
     choose: Callable[[Sequence[int], int], list[Window]] = windows,
 ) -> WordFeatures:
-    """Makes the windows of sentences, in order, each as [CLS] tokens [SEP].
+    """Encodes sentences, for task types whose words have labels, as windows [CLS] tokens [SEP].
 
     Args:
-      sentences: examples.
+      sentences: examples, each of at least one word.
       targets_of: (sentence, the tokens of each word) -> the targets of its tokens, [tokens, ...].
       padding: the target of a token that has none.
       tokenizer: the tokenizer of the encoder.
@@ -118,8 +128,12 @@ def encode(
       choose: (the tokens of each word, room) -> the windows of a sentence.
 
     Returns:
-      Features with int32 [tokens] of ids and segments for each window, `targets` [tokens, ...] of
-      the dtype that `targets_of` gives them, and the first tokens of the words.
+      Features of the windows, those of one sentence after those of another: int32 [tokens] of ids
+      and of segments for each, `per_token["targets"]` [tokens, ...] of the dtype that `targets_of`
+      gives them, and `words`, the first tokens of the words that have targets.
+
+    Raises:
+      IndexError: a sentence has no word, and `choose` is `windows`.
     """
     room = length - tokenizer.special_tokens(pair=False)
     words = list({word for sentence in sentences for word in sentence.words})
@@ -153,15 +167,16 @@ def encode(
 
 
 def at_words(outputs: Sequence[np.ndarray], features: WordFeatures, count: int) -> list[list]:
-    """Returns for each sentence the outputs at its words' first tokens.
+    """Leads from windows back to sentences: returns the outputs at each word's first token.
 
     Args:
       outputs: [tokens, ...] for each window.
-      features: of the sentences.
+      features: of the sentences, as `encode` returns them.
       count: how many sentences there are.
 
     Returns:
-      A list for each sentence with a number, or for [tokens, n] a list of n, for each word.
+      A list for each sentence with a Python number, or for [tokens, n] a list of n, for each word
+      that has a target.
     """
     words: list[list] = [[] for _ in range(count)]
     for own, places, number in zip(outputs, features.words, features.example, strict=True):

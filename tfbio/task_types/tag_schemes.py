@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tfbio.base.cli import UserError
 from tfbio.base.config import ConfigError
-from tfbio.task_types.scores import ScoreError
+from tfbio.base.errors import UserError
+from tfbio.task_types.metrics import ScoreError
 
 
 def entities(tags: Sequence[str], strict: bool = False) -> set[tuple[str, int, int]]:
-    """Returns the entities of one sentence.
+    """Returns the entities that the tags of a sentence make, in BIO.
 
     An I that continues no entity of its type starts one, which is the rule of `conlleval` (the
     script of CoNLL-2000 and 2003) and seqeval's default. The corpora have no such I; models predict
@@ -44,11 +44,14 @@ def entities(tags: Sequence[str], strict: bool = False) -> set[tuple[str, int, i
 
 
 def in_scheme(tags: Sequence[str], scheme: str) -> list[str]:
-    """Returns the tags of a sentence in another scheme, one for each word.
+    """Turns the BIO tags of a sentence into another scheme, IO or BIOUL, one tag for each word.
 
     Args:
-      tags: in BIO.
+      tags: in BIO, such as "B-Chemical".
       scheme: "IO", "BIOUL" or, for no change, "BIO".
+
+    Raises:
+      KeyError: the scheme is "BIOUL", and a tag begins with another letter than B, I or O.
     """
     if scheme == "IO":
         return [tag if tag == "O" else f"I{tag[1:]}" for tag in tags]
@@ -62,7 +65,7 @@ def in_scheme(tags: Sequence[str], scheme: str) -> list[str]:
 
 
 def in_bio(tags: Sequence[str], scheme: str) -> list[str]:
-    """Returns the tags of a sentence in BIO, one for each word.
+    """Turns the tags of a sentence in another scheme, IO or BIOUL, into BIO, one for each word.
 
     BIOUL is turned tag by tag, U into B and L into I, and the score's rule for an I that continues
     nothing holds for those also. In IO an entity begins where its type does.
@@ -80,14 +83,15 @@ def in_bio(tags: Sequence[str], scheme: str) -> list[str]:
 
 
 def labels_in_scheme(tags: Sequence[str], scheme: str) -> tuple[str, ...]:
-    """Returns all tags of a scheme, in the order of the model's outputs.
+    """Returns all tags of a task in one of the tag schemes, in the order of the model's outputs.
 
     Args:
       tags: all tags of the task, in BIO.
       scheme: "BIO", "IO" or "BIOUL".
 
     Raises:
-      ConfigError: the tags are not in BIO, and another scheme is wanted.
+      ConfigError: the tags are not O, and B and I of each type, and another scheme is wanted.
+      KeyError: there is no such scheme.
     """
     if scheme == "BIO":
         return tuple(tags)
@@ -102,14 +106,14 @@ def labels_in_scheme(tags: Sequence[str], scheme: str) -> tuple[str, ...]:
 
 
 def tags_and_scheme(labels: Sequence[str], folder: str) -> tuple[list[str], str]:
-    """Returns the tags, in BIO, of a model from elsewhere, and the scheme that it learnt.
+    """Tells the tag scheme of a `transformers` model by its labels, and returns its tags in BIO.
 
     Args:
       labels: its labels, in the order of its outputs.
-      folder: of the model, for messages.
+      folder: the path of the model, for messages.
 
     Returns:
-      All tags in BIO, and "BIO" or "BIOUL".
+      All tags in BIO, in the order of the outputs; and the scheme, "BIO" or "BIOUL".
 
     Raises:
       UserError: the labels are no tags of BIO or BIOUL.
@@ -124,3 +128,11 @@ def tags_and_scheme(labels: Sequence[str], folder: str) -> tuple[list[str], str]
         f"{folder}/config.json has the labels {', '.join(labels)}: tagging takes O with tags such "
         "as B-Chemical and I-Chemical; if these are such tags, name them so in id2label."
     )
+
+
+def bio_tags(types: Sequence[str]) -> tuple[str, ...]:
+    """Returns all tags of the BIO scheme for types of entities: ("O", "B-TYPE", "I-TYPE", ...).
+
+    The type "" has the tags "B" and "I".
+    """
+    return ("O", *(f"{letter}-{name}".rstrip("-") for name in types for letter in "BI"))

@@ -17,21 +17,23 @@ import numpy as np
 
 from tfbio.base.config import BaseSettings, ConfigError, setting
 from tfbio.base.lazy import tensorflow as tf
-from tfbio.formats import task_files
-from tfbio.formats.entities import Entity
+from tfbio.formats import tagged_words
+from tfbio.formats.annotated_documents import Entity
 from tfbio.formats.task_examples import TaggedSentence
 from tfbio.models import crf
 from tfbio.models.batches import NO_TARGET
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.head_config import HeadConfig
-from tfbio.task_types import predictions, sentence_windows, tag_schemes
+from tfbio.task_types import prediction_files, sentence_windows, tag_schemes
 from tfbio.task_types import words as word_rules
-from tfbio.task_types.finetuning_files import TrainedOn
-from tfbio.task_types.scores import Scores
+from tfbio.task_types.entity_metrics import score_entities
+from tfbio.task_types.metrics import Scores
+from tfbio.task_types.own_task import OwnTask
 from tfbio.task_types.sentence_windows import Window, WordFeatures, kept_by_electra
 from tfbio.task_types.serving.served_tags import ServedTags
-from tfbio.task_types.task import OwnTask, bio_tags, score_entities
+from tfbio.task_types.tag_schemes import bio_tags
 from tfbio.task_types.task_type import Score, TaskType
+from tfbio.task_types.trained_on import TrainedOn
 from tfbio.text.tokenization import Tokenizer
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 def _read_tags(path: str, labels: Sequence[str] | None) -> list[TaggedSentence]:
     """Reads tagged words, of the types that have a B among the labels; see `OwnTask.read`."""
     entity_types = None if labels is None else [tag[2:] for tag in labels if tag[0] == "B"]
-    return task_files.read_tagged_words(path, entity_types)
+    return tagged_words.read(path, entity_types)
 
 
 def _score_tags(labels: Sequence[str]) -> Score:
@@ -50,7 +52,7 @@ def _score_tags(labels: Sequence[str]) -> Score:
 
 
 class Tagging(TaskType):
-    """A task type that gives each word of a sentence a tag; see `TaskType` for its attributes.
+    """The tagging task type, which gives each word one tag; see `TaskType` for its attributes.
 
     The schemes are those of Gu et al. (2021), Table 11; their text has U and L the wrong way
     round. IO cannot part entities that touch: with the gold tags as predictions, F1 on the test
@@ -75,13 +77,13 @@ class Tagging(TaskType):
 
     @dataclasses.dataclass(frozen=True)
     class Settings(BaseSettings):
-        """Settings of tagging.
+        """The settings of the tagging task type; a ConfigError if one is out of its limits.
 
         Attributes:
           head: "linear", "lstm" or "crf", the layers on the tokens.
           scheme: "BIO", "IO" or "BIOUL", the tags that the model learns.
           label_all_tokens: True to give all tokens of a word its tag, not the first one alone.
-          segment: the segment of every token.
+          segment: the segment of every token, 0 or more.
           dropout: False for no dropout before the last layer.
           early_cut: True to cut sentences too early, as the original ELECTRA code does.
         """
@@ -121,7 +123,7 @@ class Tagging(TaskType):
         self.num_outputs = len(self.labels)
 
     def check_encoder(self, encoder_config: EncoderConfig, folder: str) -> None:
-        """Raises a ConfigError if the encoder does not have the segment of the settings."""
+        """Raises a ConfigError if the encoder lacks the segment that tagging gives its tokens."""
         segment, segments = self.settings.segment, encoder_config.type_vocab_size
         if segment >= segments:
             raise ConfigError(
@@ -130,7 +132,7 @@ class Tagging(TaskType):
             )
 
     def head_config(self, dropout_prob: float) -> HeadConfig:
-        """Returns the shape of a head with `num_outputs` for each token."""
+        """Returns the shape of tagging's head: `num_outputs` for each token, layer and dropout."""
         return HeadConfig(
             self.num_outputs,
             of_tokens=True,
@@ -141,14 +143,16 @@ class Tagging(TaskType):
     def features(
         self, sentences: Sequence[TaggedSentence], tokenizer: Tokenizer, length: int
     ) -> WordFeatures:
-        """Returns the windows of the sentences, in order, each as [CLS] tokens [SEP].
-
-        Their targets are int32 [tokens], the number of the tag, or NO_TARGET.
+        """Makes tagging's windows of the sentences, in order, each as [CLS] tokens [SEP].
 
         Args:
           sentences: examples.
           tokenizer: the tokenizer of the encoder.
           length: the most tokens of a window, with [CLS] and [SEP].
+
+        Returns:
+          Features with int32 [tokens] of ids, of segments and of `per_token["targets"]` for each
+          window; a target is the number of the tag, or NO_TARGET (-1).
 
         Raises:
           ValueError: a tag is not one of `labels`.
@@ -188,7 +192,7 @@ class Tagging(TaskType):
         return targets
 
     def losses(self, logits: Any, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        """Computes the cross-entropy at tokens with targets, or a CRF's, of whole sequences.
+        """Computes tagging's cross-entropy at tokens with targets; a CRF's is of whole sequences.
 
         Both are summed up and divided by the number of targets: without transitions they are equal.
 
@@ -211,7 +215,7 @@ class Tagging(TaskType):
     def outputs(
         self, logits: tf.Tensor | tuple[tf.Tensor, tf.Tensor], batch: dict[str, tf.Tensor]
     ) -> tf.Tensor:
-        """Computes the best tag of each token, int32 [tokens].
+        """Computes the number of each token's best tag, int32 [tokens], from logits as in `losses`.
 
         A CRF's are the best sequence of those that have targets.
         """
@@ -222,10 +226,7 @@ class Tagging(TaskType):
     def probabilities(
         self, logits: tf.Tensor | tuple[tf.Tensor, tf.Tensor], batch: dict[str, tf.Tensor]
     ) -> tf.Tensor:
-        """Computes how probable the tag of `outputs` is for each token, float32 [tokens].
-
-        Of a CRF its marginal: over all sequences of tags.
-        """
+        """Computes how probable each token's tag is, float32 [tokens]; of a CRF's its marginal."""
         if self.settings.head == "crf":
             each = crf.marginals(*_in_rows(logits, batch))
             each = tf.reshape(each, [-1, each.shape[-1]])
@@ -234,9 +235,9 @@ class Tagging(TaskType):
         return tf.gather(each, self.outputs(logits, batch), batch_dims=1)
 
     def kept(self, features: WordFeatures, count: int) -> np.ndarray:
-        """Returns how many words of each of `count` sentences have a tag: all, or those to the cut.
+        """Counts the words of each sentence that get a tag in tagging: all, or those to the cut.
 
-        They are int64 [count].
+        They are int64 [count], in the order of the `count` sentences that `features` are of.
         """
         words = [len(own) for own in features.words]
         return np.bincount(features.example, words, count).astype(np.int64)
@@ -247,7 +248,7 @@ class Tagging(TaskType):
         features: WordFeatures,
         sentences: Sequence[TaggedSentence],
     ) -> list[tuple[str, ...]]:
-        """Returns the tags of each sentence, in BIO.
+        """Returns tagging's prediction for each sentence: a tuple of the tags of all words, in BIO.
 
         Args:
           outputs: int32 [tokens] for each window.
@@ -272,7 +273,7 @@ class Tagging(TaskType):
         places: Sequence[Sequence[tuple[int, int]]],
         entity_type: str,
     ) -> list[list[Entity]]:
-        """Returns the entities that the tags make; the score is the product over the words.
+        """Returns the entities that tagging predicts; the score is the product over the words.
 
         Args:
           outputs: float32 [tokens, 2] for each window, the tags and their probabilities.
@@ -284,13 +285,13 @@ class Tagging(TaskType):
         tags = self.predictions([own[:, 0].astype(int) for own in outputs], features, sentences)
         shares = sentence_windows.at_words([own[:, 1] for own in outputs], features, len(sentences))
         return [
-            predictions.entities(own, spans, entity_type, probable)
+            prediction_files.entities(own, spans, entity_type, probable)
             for own, spans, probable in zip(tags, places, shares, strict=True)
         ]
 
     @classmethod
     def one_answer(cls, score: Score, dev: Sequence, test: Sequence) -> tuple[str, Scores]:
-        """Returns "O for every word" and its scores on the test set."""
+        """Returns tagging's "O for every word" and its scores; a ScoreError if `test` is empty."""
         return "O for every word", score(test, [("O",) * len(example.words) for example in test])
 
     def authors_scores(
@@ -301,7 +302,7 @@ class Tagging(TaskType):
         features: WordFeatures,
         outputs: Sequence[np.ndarray],
     ) -> dict[str, float]:
-        """Scores without the words behind an early cut, by name; no figures without `early_cut`.
+        """Scores tagging without the words behind an early cut, by name; {} without `early_cut`.
 
         They do not count in `finetune/tagging/tagging_metrics.py:WordLevelScorer.update`.
         """
@@ -316,12 +317,12 @@ class Tagging(TaskType):
 
     @classmethod
     def content(cls, example: TaggedSentence) -> tuple[list[str], list[str]]:
-        """Returns the words and their tags."""
+        """Returns a tagged sentence's words, and their tags, to compare test sets."""
         return list(example.words), list(example.tags)
 
     @classmethod
     def describe(cls, examples: Sequence[TaggedSentence], predicted: Sequence) -> str:
-        """Returns "N sentences of M documents with E entities, P predicted"."""
+        """Returns "N sentences of M documents with E entities, P predicted"; M where known."""
         true, found = (
             sum(len(tag_schemes.entities(tags)) for tags in own)
             for own in ((sentence.tags for sentence in examples), predicted)
@@ -334,32 +335,32 @@ class Tagging(TaskType):
     def write_predictions(
         cls, folder: str, split: str, examples: Sequence, predicted: Sequence, entity_type: str
     ) -> None:
-        """Writes `SPLIT_predictions.tsv`, and `SPLIT_entities.jsonl` with their characters."""
-        predictions.write_words(folder, split, examples, predicted)
-        predictions.write_entities(folder, split, examples, predicted, entity_type)
+        """Writes tagging's `SPLIT_predictions.tsv`, a word a line, and `SPLIT_entities.jsonl`."""
+        prediction_files.write_words(folder, split, examples, predicted)
+        prediction_files.write_entities(folder, split, examples, predicted, entity_type)
 
     @classmethod
     def read_predictions(cls, path: str) -> tuple[list[TaggedSentence], list[tuple[str, ...]]]:
         """Reads the sentences and their predicted tags; raises a TaskFileError if it cannot."""
-        return predictions.read_words(path)
+        return prediction_files.read_words(path)
 
     @classmethod
     def learnt_from(cls, examples: Sequence[TaggedSentence], entity_type: str) -> dict[str, Any]:
-        """Returns "markers", False, "entity_type" as given, and "words", of `words.rule_of`."""
+        """Returns "markers" (False), "entity_type" as given, and "words", from `words.rule_of`."""
         rule = word_rules.rule_of(examples)
         return {"markers": False, "entity_type": entity_type, "words": rule}
 
     @classmethod
     def settings_for_new_text(cls, settings: Settings) -> Settings:
-        """Returns the settings without an early cut, so that sentences are seen whole."""
+        """Returns tagging's settings without `early_cut`, for whole sentences of new text."""
         return dataclasses.replace(settings, early_cut=False)
 
     def portable_settings(self) -> Settings:
-        """Returns the settings with segment 0."""
+        """Returns tagging's settings with segment 0, all that `transformers` gives to tokens."""
         return dataclasses.replace(self.settings, segment=0)
 
     def copy_head(self, model: TaskModel, portable: TaskModel) -> None:
-        """Gives the portable model the head's weights, and moves the segment to place 0."""
+        """Copies tagging's head into `portable`, and moves its segment there to place 0."""
         super().copy_head(model, portable)
         segments = model.encoder.embeddings.segment
         segments = tf.roll(segments, -self.settings.segment, axis=0)
@@ -369,16 +370,17 @@ class Tagging(TaskType):
     def read_hugging_face(
         cls, folder: str, labels: Sequence[str]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Returns the tags in BIO as labels, words by punctuation, and the scheme as a setting.
+        """Returns a tagging model's "labels" in BIO, and its "scheme" as a setting.
 
-        Tags without a type stay so. Raises a UserError if the labels are no tags.
+        Of `TrainedOn` also "entity_type", "", and "words", "punctuation". Raises a UserError if the
+        labels are no tags.
         """
         tags, scheme = tag_schemes.tags_and_scheme(labels, folder)
         known = {"labels": tags, "entity_type": "", "words": "punctuation"}
         return known, {"scheme": scheme}
 
     def hugging_face_labels(self, known: TrainedOn) -> list[str]:
-        """Returns the tags, with the type of the entities where they have none."""
+        """Returns the tags, in their order, with `known.entity_type` where they have no type."""
         named = known.entity_type
         if not named:
             return list(self.labels)

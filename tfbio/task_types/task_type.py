@@ -19,15 +19,15 @@ import numpy as np
 
 from tfbio.base.config import BaseSettings
 from tfbio.base.lazy import tensorflow as tf
-from tfbio.formats.entities import Entity
+from tfbio.formats.annotated_documents import Entity
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.head_config import HeadConfig
-from tfbio.task_types.finetuning_config import CommonSettings
-from tfbio.task_types.finetuning_files import TrainedOn
-from tfbio.task_types.packing import Features
-from tfbio.task_types.scores import Scores
+from tfbio.task_types.common_settings import CommonSettings
+from tfbio.task_types.features import Features
+from tfbio.task_types.metrics import Scores
+from tfbio.task_types.own_task import OwnTask
 from tfbio.task_types.serving.served_task import ServedTask
-from tfbio.task_types.task import OwnTask
+from tfbio.task_types.trained_on import TrainedOn
 from tfbio.task_types.transformers_form import TransformersForm
 from tfbio.text.tokenization import Tokenizer
 
@@ -36,7 +36,7 @@ Score = Callable[[Sequence, Sequence], Scores]
 
 
 class TaskType(TransformersForm):
-    """Defines what a model learns from examples, and how its outputs become predictions.
+    """The base class of task types: how a model learns from examples and what it then predicts.
 
     Args:
       labels: all labels, in the order of the model's outputs; none for scores and answers.
@@ -53,9 +53,10 @@ class TaskType(TransformersForm):
       num_outputs: logits of each token or text.
       calibration_name: the name in `scores.json` of what `calibrate` returns; "" for nothing.
       new_text: what the model takes in prediction, "documents", "texts" or "questions"; see
-        `runs.new_text`.
-      served: the form of the model in a SavedModel.
+        `runs.prediction_io`.
+      served: the `ServedTask` that is the form of the model in a SavedModel.
       own_tasks: how it learns from data of the user's own, for each `--task` that it has for them.
+      hugging_face_class, hugging_face_head, problem_type: see `TransformersForm`.
     """
 
     name: ClassVar[str]
@@ -76,12 +77,12 @@ class TaskType(TransformersForm):
 
     @classmethod
     def from_settings(cls, labels: Sequence[str], config: CommonSettings) -> Self:
-        """Returns a `TaskType` of this class for a task.
+        """Makes a task type of this class from the settings of a run.
 
         Args:
           labels: all labels, in the order of the model's outputs.
-          config: all settings, `types.FinetuningConfig`: those of every run, and for each type the
-            group of its name.
+          config: all settings, `finetuning_config.FinetuningConfig`: those of every run, and for
+            each type the group of its name.
 
         Raises:
           ConfigError: a setting does not go with the labels or with the other settings.
@@ -89,11 +90,11 @@ class TaskType(TransformersForm):
         return cls(labels, getattr(config, cls.name))
 
     def check_encoder(self, encoder_config: EncoderConfig, folder: str) -> None:
-        """Checks that an encoder has what the settings need; returns nothing.
+        """Checks that an encoder has what the task type's settings need; returns nothing.
 
         Args:
           encoder_config: the shape of the encoder.
-          folder: of the encoder, for messages.
+          folder: the path of the encoder, for messages.
 
         Raises:
           ConfigError: it has not.
@@ -101,7 +102,7 @@ class TaskType(TransformersForm):
         return
 
     def new_tokens(self, known: TrainedOn) -> tuple[str, ...]:
-        """Returns tokens that the vocabulary needs besides its own; by default none.
+        """Returns texts that the task type adds to the vocabulary as tokens; by default none.
 
         Args:
           known: `trained_on` in `config.json`.
@@ -111,7 +112,7 @@ class TaskType(TransformersForm):
     # The model.
 
     def head_config(self, dropout_prob: float) -> HeadConfig:
-        """Returns the shape of the head: its outputs, layers, pooling and dropout.
+        """Returns the shape of the task type's head: its outputs, layers, pooling and dropout.
 
         Args:
           dropout_prob: the probability of dropout before its last layer.
@@ -122,7 +123,7 @@ class TaskType(TransformersForm):
 
     @abc.abstractmethod
     def features(self, examples: Sequence, tokenizer: Tokenizer, length: int) -> Features:
-        """Encodes examples for the model; a long one may become several windows.
+        """Encodes the task type's examples for the model; a long one may become several windows.
 
         Args:
           examples: of this type.
@@ -131,7 +132,7 @@ class TaskType(TransformersForm):
 
         Returns:
           The windows, in the order of the examples: int32 [tokens] of ids and segments for each,
-          and its targets.
+          and its "targets", in `per_token` or `per_window`, whose shape and dtype the type chooses.
 
         Raises:
           TaskFileError: a text lacks the entities that a setting needs.
@@ -140,7 +141,7 @@ class TaskType(TransformersForm):
 
     @abc.abstractmethod
     def losses(self, logits: Any, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        """Computes the losses and their weights.
+        """Computes the losses of the task type and their weights.
 
         The loss of a step is the sum of the losses, which `loss_reduction` "mean" divides by the
         sum of the weights.
@@ -150,25 +151,28 @@ class TaskType(TransformersForm):
           batch: the arrays of `packing.fill`, with `targets`.
 
         Returns:
-          The losses and the weights, float32 [tokens] or [windows] each.
+          The losses and the weights, float32 [tokens] or [windows] each; a CRF's are by row.
         """
 
     # Prediction.
 
     @abc.abstractmethod
     def outputs(self, logits: Any, batch: dict[str, tf.Tensor]) -> tf.Tensor:
-        """Computes what leaves the device: a tensor [tokens, ...] or [windows, outputs].
+        """Computes the task type's outputs, which leave the device in prediction.
 
         Args:
           logits: float32 [tokens, outputs] or [windows, outputs], as `TaskModel.call` returns them.
           batch: the arrays of `packing.fill`.
+
+        Returns:
+          [tokens, ...] or [windows, outputs], float32; int32 [tokens] for tags.
         """
 
     def probabilities(self, logits: Any, batch: dict[str, tf.Tensor]) -> tf.Tensor:
-        """Computes how probable the outputs are, float32 [tokens], if `has_probabilities` is True.
+        """Computes how probable a type's outputs are, float32 [tokens]; arguments as of `outputs`.
 
         Raises:
-          TypeError: the type has no probabilities.
+          TypeError: the type has no probabilities, by `has_probabilities`.
         """
         raise TypeError(f"{self.name} has no probabilities beside its outputs.")
 
@@ -176,7 +180,7 @@ class TaskType(TransformersForm):
     def predictions(
         self, outputs: Sequence[np.ndarray], features: Any, examples: Sequence
     ) -> list[Any]:
-        """Turns the outputs of each window into one prediction for each example.
+        """Turns the task type's outputs for each window into one prediction for each example.
 
         Args:
           outputs: for each window [tokens, ...] or [outputs].
@@ -189,15 +193,16 @@ class TaskType(TransformersForm):
         """
 
     def calibrate(self, examples: Sequence, predicted: Sequence) -> float | None:
-        """Computes what predictions need beside the weights, such as a threshold; by default None.
+        """Computes what the type's predictions need beside the weights, a threshold; default None.
 
         Args:
+          examples: of the development set.
           predicted: the prediction for each of the examples, before calibration.
         """
         return None
 
     def calibrated(self, predicted: Sequence, calibration: float | None) -> list[Any]:
-        """Returns the predictions as `calibrate` changes them; by default as they are.
+        """Returns a type's predictions as its calibration changes them; by default as they are.
 
         Args:
           predicted: the prediction for each example.
@@ -210,7 +215,7 @@ class TaskType(TransformersForm):
     @classmethod
     @abc.abstractmethod
     def one_answer(cls, score: Score, dev: Sequence, test: Sequence) -> tuple[str, Scores]:
-        """Scores one answer to all test examples, which a model must exceed.
+        """Scores the task type's one answer to all test examples, which a model must exceed.
 
         Args:
           score: `Task.score`, (examples, predictions) -> `Scores`.
@@ -221,7 +226,8 @@ class TaskType(TransformersForm):
           Which answer it is, such as "yes for every text", and its scores.
 
         Raises:
-          ScoreError: there is no example, or it cannot be scored.
+          ScoreError: there is no test example, or the answer cannot be scored.
+          ValueError: there is no development example to choose by.
         """
 
     def authors_scores(
@@ -232,10 +238,11 @@ class TaskType(TransformersForm):
         features: Any,
         outputs: Sequence[np.ndarray],
     ) -> dict[str, float]:
-        """Scores as BioELECTRA's code does, where a setting of the model makes a difference.
+        """Scores as BioELECTRA's code does, where a setting of the task type makes a difference.
 
         Args:
           score: `Task.score`, (examples, predictions) -> `Scores`.
+          examples, predicted, features: the examples, a prediction for each, and their windows.
           outputs: for each window [tokens, ...] or [outputs].
 
         Returns:
@@ -246,7 +253,7 @@ class TaskType(TransformersForm):
     # Files.
 
     def describe_lengths(self, features: Sequence[Features], count: int, length: int) -> str:
-        """Describes how many windows long texts are seen in.
+        """Describes how many windows the task type sees long texts in, as one sentence.
 
         Args:
           features: of each split.
@@ -254,7 +261,7 @@ class TaskType(TransformersForm):
           length: the most tokens of a window.
 
         Returns:
-          One sentence; "" if no text is longer than a window.
+          The sentence; "" if no text is longer than a window.
         """
         windows = sum(len(own.input_ids) for own in features)
         if windows == count:
@@ -264,7 +271,7 @@ class TaskType(TransformersForm):
     @classmethod
     @abc.abstractmethod
     def content(cls, example: Any) -> tuple[list[str], list[str]]:
-        """Returns the texts of an example and its labels in one form, to compare test sets.
+        """Returns an example's texts and labels in the task type's one form, to compare test sets.
 
         Two examples have the same content if they differ only in ids, in whitespace around texts,
         or in what stands for the entities of a relation.
@@ -279,35 +286,37 @@ class TaskType(TransformersForm):
     @classmethod
     @abc.abstractmethod
     def describe(cls, examples: Sequence, predicted: Sequence) -> str:
-        """Returns a line that counts the examples, their true labels and the predicted ones."""
+        """Returns a line with the type's counts of examples, true labels and predicted ones."""
 
     @classmethod
     @abc.abstractmethod
     def write_predictions(
         cls, folder: str, split: str, examples: Sequence, predicted: Sequence, entity_type: str
     ) -> None:
-        """Writes the predictions for a split, with the true labels, into a trial's folder.
+        """Writes a split's predictions, with the true labels, in the files that the task type has.
 
-        It writes `predictions_file(split)`, which `read_predictions` reads, and may write other
-        files.
+        One is `predictions_file(split)`, which `read_predictions` reads; there may be others.
 
         Args:
-          folder: where the files go.
+          folder: the path of a trial's folder, where the files go.
           split: in their names.
           examples: with their labels.
           predicted: one for each.
           entity_type: the type of entities whose tags name none.
+
+        Raises:
+          OSError: a file cannot be written.
         """
 
     @classmethod
     def predictions_file(cls, split: str) -> str:
-        """Returns the name of the file in a trial's folder that `read_predictions` reads."""
+        """Returns the name in a trial's folder of the task type's file for `read_predictions`."""
         return f"{split}_predictions.tsv"
 
     @classmethod
     @abc.abstractmethod
     def read_predictions(cls, path: str) -> tuple[list[Any], list[Any]]:
-        """Reads what `write_predictions` wrote.
+        """Reads back what the same task type's `write_predictions` wrote.
 
         Args:
           path: of the file `predictions_file` in a trial's folder.
@@ -323,7 +332,7 @@ class TaskType(TransformersForm):
 
     @classmethod
     def learnt_from(cls, examples: Sequence, entity_type: str) -> dict[str, Any]:
-        """Returns fields of `TrainedOn` that the training examples tell, name -> value.
+        """Returns fields of `TrainedOn`, name -> value, that a type takes from training examples.
 
         By default these are "pairs", True if an example has a second text, and "markers", False.
 
@@ -334,7 +343,7 @@ class TaskType(TransformersForm):
         return {"pairs": any(getattr(x, "pair", "") for x in examples), "markers": False}
 
     def continues_head(self, before: dict[str, Any]) -> bool:
-        """Returns True if the head of another task's model can start this one's.
+        """Returns True if a task of this type may start from the head that another task trained.
 
         By default no: outputs stand for labels, which differ from task to task.
 
@@ -347,7 +356,7 @@ class TaskType(TransformersForm):
 
     @classmethod
     def settings_for_new_text(cls, settings: Any) -> Any:
-        """Returns the `Settings` with which new text is seen; by default those of training.
+        """Returns the type's `Settings` for new text; by default those of training.
 
         Args:
           settings: those of training.
@@ -362,7 +371,7 @@ class TaskType(TransformersForm):
         places: Sequence[Sequence[tuple[int, int]]],
         entity_type: str,
     ) -> list[list[Entity]]:
-        """Returns the entities of each sentence, in their order, with their scores.
+        """Returns the entities of each sentence, in their order, if the task type has entities.
 
         Args:
           outputs: of the windows, with `probabilities` beside them where the type has these:
@@ -370,7 +379,7 @@ class TaskType(TransformersForm):
           features: of the sentences.
           sentences: sentences without tags.
           places: for each word of each sentence its first character in the document, and the one
-            behind its last.
+            behind its last; so are those of the entities.
           entity_type: the type of entities whose tags name none.
 
         Raises:
@@ -386,6 +395,6 @@ class TaskType(TransformersForm):
           output: [outputs], the outputs for the text.
 
         Raises:
-          TypeError: the type labels no texts.
+          TypeError: the task type labels no texts.
         """
         raise TypeError(f"{self.name} labels no texts.")

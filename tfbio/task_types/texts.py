@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from tfbio.base import messages
 from tfbio.base.config import BaseSettings, require, setting
 from tfbio.base.lazy import tensorflow as tf
 from tfbio.formats import relations
-from tfbio.formats.tables import read_own_table
 from tfbio.formats.task_examples import LabelledText
 from tfbio.models.head_config import HeadConfig
-from tfbio.task_types import predictions
-from tfbio.task_types.packing import Features
+from tfbio.task_types import prediction_files
+from tfbio.task_types.features import Features
 from tfbio.task_types.serving.served_texts import ServedTexts
 from tfbio.task_types.task_type import TaskType
 from tfbio.text import tokenization
@@ -32,17 +32,19 @@ def encode(
     tokenizer: tokenization.Tokenizer,
     length: int,
 ) -> Features:
-    """Encodes each example as one window.
+    """Encodes texts, or pairs of texts, as one window each, for all task types of texts.
+
+    What is too long is cut at its end, of a pair the longer text first.
 
     Args:
       examples: texts, or pairs of them.
-      targets: of each example.
+      targets: of each example, an array of any shape and dtype.
       tokenizer: the tokenizer of the encoder.
       length: the most tokens of a window, with [CLS] and [SEP].
 
     Returns:
-      Features with a window for each example: int32 [tokens] of ids and segments, and its target in
-      `per_window["targets"]`.
+      Features with a window for each example: int32 [tokens] of ids and of segments, and its target
+      as given in `per_window["targets"]`.
     """
     texts = [text for example in examples for text in (example.text, example.pair)]
     encoded = [e.ids for e in tokenizer.encode(texts)]
@@ -55,22 +57,6 @@ def encode(
         segment_ids.append(segments)
     numbers = np.arange(len(examples))
     return Features(input_ids, segment_ids, numbers, per_window={"targets": targets})
-
-
-def own_table(*columns: str) -> Callable[[str, tuple[str, ...] | None], list[LabelledText]]:
-    """Returns a function that reads a table of the user's own: (path, all labels) -> its texts.
-
-    With None for the labels it takes any. It raises a TaskFileError if the columns are not clear,
-    or a line is not as they say.
-
-    Args:
-      columns: those that the table must have, such as "text", "pair", "label", "score", "labels".
-    """
-
-    def read(path: str, labels: tuple[str, ...] | None) -> list[LabelledText]:
-        return read_own_table(path, columns, labels)
-
-    return read
 
 
 def _cut(first: list[int], second: list[int], room: int) -> tuple[list[int], list[int]]:
@@ -91,7 +77,7 @@ def _cut(first: list[int], second: list[int], room: int) -> tuple[list[int], lis
 
 @dataclasses.dataclass(frozen=True)
 class TextSettings(BaseSettings):
-    """Settings that all types of texts have.
+    """The settings that all task types of texts have.
 
     Attributes:
       pooling: "first" or "mean", the vector of a text: the output for [CLS], or the mean over
@@ -117,7 +103,7 @@ class TextSettings(BaseSettings):
     )
 
     def check_together(self) -> None:
-        """Checks the settings against each other; returns nothing.
+        """Checks that the head of texts goes with their pooling; returns nothing.
 
         Raises:
           ConfigError: `text_head` is not "linear", and `pooling` is not "first".
@@ -130,9 +116,10 @@ class TextSettings(BaseSettings):
 
 
 class TextType(TaskType):
-    """The base of the types of texts, whose labels are one cell of a table of predictions.
+    """The base class of the task types of texts: classification, regression and multilabel.
 
-    It has the attributes of `TaskType`; its examples are `LabelledText`.
+    Its examples are `LabelledText`, whose label is one cell of a table of predictions. It has the
+    attributes of `TaskType`.
     """
 
     Settings = TextSettings
@@ -144,7 +131,11 @@ class TextType(TaskType):
     settings: TextSettings
 
     def head_config(self, dropout_prob: float) -> HeadConfig:
-        """Returns the shape of a head with `num_outputs` for a text, and the settings' pooling."""
+        """Returns the shape of a head for texts: `num_outputs`, the settings' pooling and layer.
+
+        Args:
+          dropout_prob: the probability of dropout before its last layer.
+        """
         return HeadConfig(
             self.num_outputs,
             of_tokens=False,
@@ -155,38 +146,47 @@ class TextType(TaskType):
 
     @classmethod
     def cell(cls, label: Any) -> str:
-        """Returns a label, or a prediction, as the text of a cell in a table of predictions."""
+        """Returns a text's label, true or predicted, as the content of a cell in a table of texts.
+
+        By default it is `str(label)`; `label_in` reads it.
+        """
         return str(label)
 
     @classmethod
     def label_in(cls, cell: str) -> Any:
-        """Returns the label that `cell` wrote: a class, a number or a tuple of labels.
+        """Reads a text's label that `cell` wrote in a table of texts; by default the cell as it is.
+
+        Returns:
+          A class (a str), a score (a float) or a tuple of labels, as the task type has them.
 
         Raises:
-          ValueError: it did not write this.
+          ValueError: `cell` did not write this.
         """
         return cell
 
     @classmethod
     def names_of(cls, label: Any) -> tuple[str, ...]:
-        """Returns the labels of a text, or of a prediction, as names to count."""
+        """Returns a text's label, true or predicted, as names to count; by default (label,)."""
         return (label,)
 
     def record(self, label: Any, output: np.ndarray) -> dict[str, Any]:
-        """Returns what `--mode=predict` writes of a text, beside its id.
+        """Returns what `--mode=predict` writes of a text of any text type, beside its id.
 
         Args:
-          label: predicted.
+          label: the prediction, a class or a tuple of labels.
           output: float32 [labels], their probabilities.
 
         Returns:
-          "label", and "probabilities", label -> probability, rounded to 6 digits.
+          "label", as given, and "probabilities", label -> probability, rounded to 6 digits.
+
+        Raises:
+          ValueError: there are not as many probabilities as labels.
         """
         pairs = zip(self.labels, output, strict=True)
         return {"label": label, "probabilities": {name: round(float(p), 6) for name, p in pairs}}
 
     def served_outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns the tensors that a SavedModel gives for texts, by name.
+        """Returns the tensors that text types give in a SavedModel, by name.
 
         Args:
           outputs: float32 [texts, labels], their probabilities.
@@ -199,7 +199,13 @@ class TextType(TaskType):
         return {"probabilities": outputs, "labels": labels}
 
     def describe_lengths(self, features: Sequence[Features], count: int, length: int) -> str:
-        """Returns a sentence on how many texts fill the window, and may be cut; "" for none."""
+        """Returns a sentence on how many texts fill their one window, and may be cut; "" for none.
+
+        Args:
+          features: of each split.
+          count: the texts of all splits.
+          length: the most tokens of a window.
+        """
         full = sum(int((own.lengths == length).sum()) for own in features)
         if not full:
             return ""
@@ -207,16 +213,24 @@ class TextType(TaskType):
 
     @classmethod
     def content(cls, example: LabelledText) -> tuple[list[str], list[str]]:
-        """Returns text and pair, with dummies for a relation's entities, and the sorted labels."""
+        """Returns what tells texts of test sets apart: text and pair, and the names of the labels.
+
+        Returns:
+          Two texts, the pair's "" without one, with single blanks and with dummies for a relation's
+          entities; and the labels of `names_of`, sorted.
+        """
         texts = (relations.with_dummies(text) for text in (example.text, example.pair))
         labels = sorted(cls.names_of(example.label))
         return [" ".join(text.split()) for text in texts], labels
 
     @classmethod
     def describe(cls, examples: Sequence[LabelledText], predicted: Sequence) -> str:
-        """Returns "N texts: " with the count of each true label, and of each predicted one."""
+        """Returns "N texts: " with the counts of the texts' labels, true and predicted ones.
+
+        It is one line. A label is counted by `names_of`; "no label" stands for none.
+        """
         true, found = (
-            predictions.listed(Counter(name for label in labels for name in cls.names_of(label)))
+            messages.counted(Counter(name for label in labels for name in cls.names_of(label)))
             for labels in ([example.label for example in examples], predicted)
         )
         count = f"{len(examples):,} texts"
@@ -226,26 +240,56 @@ class TextType(TaskType):
     def write_predictions(
         cls, folder: str, split: str, examples: Sequence, predicted: Sequence, entity_type: str
     ) -> None:
-        """Writes `SPLIT_predictions.tsv`, a table with a line for each text, into the folder."""
-        predictions.write_texts(folder, split, examples, predicted, cls.cell)
+        """Writes the predictions for texts, a line each, as the table `SPLIT_predictions.tsv`.
+
+        Args:
+          folder: the path of a trial's folder.
+          split: the split in the file's name, such as "test".
+          examples: the texts, with their labels.
+          predicted: the predicted label of each.
+          entity_type: ignored.
+
+        Raises:
+          OSError: the file cannot be written.
+        """
+        prediction_files.write_texts(folder, split, examples, predicted, cls.cell)
 
     @classmethod
     def read_predictions(cls, path: str) -> tuple[list[LabelledText], list[Any]]:
-        """Reads the texts in `SPLIT_predictions.tsv`, and the predicted label of each.
+        """Reads the texts and their labels, true and predicted, in a `SPLIT_predictions.tsv`.
+
+        Args:
+          path: of the file that `write_predictions` wrote.
+
+        Returns:
+          The texts with their true labels and the number of their line, from 1 below the header, as
+          id; and the predicted label of each.
 
         Raises:
           TaskFileError: the file cannot be read, or a line is not as it was written.
         """
-        return predictions.read_texts(path, cls.label_in)
+        return prediction_files.read_texts(path, cls.label_in)
 
     @classmethod
     def settings_of_family(cls, text_head: str) -> dict[str, Any]:
-        """Returns {"text_head": text_head}."""
+        """Returns {"text_head": text_head}, the setting of text types that a family implies.
+
+        Args:
+          text_head: the family's layer on the vector of a text: "linear", "tanh" or "gelu".
+        """
         return {"text_head": text_head}
 
     @classmethod
     def read_hugging_face(
         cls, folder: str, labels: Sequence[str]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Returns the labels, with None for "pairs", since that is not known; and no settings."""
+        """Returns what a `transformers` model of texts knows of its task, and no settings.
+
+        Args:
+          folder: ignored.
+          labels: its labels, in the order of the outputs.
+
+        Returns:
+          {"labels": labels, "pairs": None}, since it is not known whether it takes pairs; and {}.
+        """
         return {"labels": labels, "pairs": None}, {}

@@ -24,54 +24,57 @@ from typing import Any
 
 import numpy as np
 
-from tfbio.base.cli import UserError
 from tfbio.base.config import BaseSettings, setting
+from tfbio.base.errors import UserError
 from tfbio.base.lazy import tensorflow as tf
-from tfbio.formats.entities import Entity
-from tfbio.formats.tables import labels_between_bars
-from tfbio.formats.task_examples import TaggedSentence, Where, listed, mistake
-from tfbio.formats.text_files import not_empty, read_lines
+from tfbio.base.messages import quoted
+from tfbio.formats.annotated_documents import Entity
+from tfbio.formats.label_sets import labels_between_bars
+from tfbio.formats.task_examples import TaggedSentence
+from tfbio.formats.task_file_errors import Where, mistake
+from tfbio.formats.task_files import not_empty
+from tfbio.formats.text_files import read_lines
 from tfbio.models.batches import NO_TARGET
-from tfbio.task_types import metrics, predictions, sentence_windows
+from tfbio.task_types import entity_metrics, prediction_files, sentence_windows
 from tfbio.task_types import words as word_rules
-from tfbio.task_types.scores import Scores
+from tfbio.task_types.metrics import Scores
+from tfbio.task_types.own_task import OwnTask
 from tfbio.task_types.sentence_windows import WordFeatures
 from tfbio.task_types.serving.served_task import close
 from tfbio.task_types.serving.served_words import SeenWords, ServedWords
-from tfbio.task_types.task import OwnTask
 from tfbio.task_types.task_type import Score, TaskType
 from tfbio.text.tokenization import Tokenizer
 
 # What a word without a label has in place of labels.
-NO_LABEL = "O"
+_NO_LABEL = "O"
 # A word has the labels that are more probable than this.
-THRESHOLD = 0.5
+_THRESHOLD = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
 class LabelledSentence(TaggedSentence):
-    """A `TaggedSentence` in which the tag of each word is its labels between bars, or O.
+    """A token_multilabel sentence, a `TaggedSentence` whose tags are labels between bars, or O.
 
     Attributes:
-      id, words, tags, document, where: as in `TaggedSentence`.
+      id, words, tags, document, where: as in `TaggedSentence`; a tag is such as "gene|variant".
     """
 
     def numbered_labels(self) -> Iterator[tuple[int, str]]:
-        """Yields the number of the word, and the label, for each label of each word."""
+        """Yields, for each of a word's several labels, the word's number from 0 and the label."""
         for number, tag in enumerate(self.tags):
-            yield from ((number, label) for label in labels_of_word(tag))
+            yield from ((number, label) for label in _labels_of_word(tag))
 
 
-def labels_of_word(tag: str) -> tuple[str, ...]:
+def _labels_of_word(tag: str) -> tuple[str, ...]:
     """Returns the labels in the tag of a word, such as ("gene", "variant"); () for O."""
-    return () if tag == NO_LABEL else labels_between_bars(tag)
+    return () if tag == _NO_LABEL else labels_between_bars(tag)
 
 
 def read_sentences(path: str, labels: Sequence[str] | None = None) -> list[LabelledSentence]:
-    """Reads a word and its labels a line, in the form that this module describes.
+    """Reads token_multilabel data of the user's own, a word and its labels a line.
 
     Args:
-      path: the file.
+      path: the path of the file, in the form that this module describes.
       labels: all labels; None for any.
 
     Returns:
@@ -100,20 +103,20 @@ def _read_line(line: str, where: Where, labels: Sequence[str] | None) -> tuple[s
     if not word.strip() or not tag or "\t" in tag:
         message = "expected a word, one tab, and the word's labels with bars between them, or O"
         raise mistake(where, f"{message}, found {line!r:.60}")
-    names = labels_of_word(tag)
+    names = _labels_of_word(tag)
     for name in names:
-        if name in ("", NO_LABEL) or name != name.strip():
+        if name in ("", _NO_LABEL) or name != name.strip():
             message = "expected labels such as gene|variant, or O alone for a word that has none"
             raise mistake(where, f"{message}, found {tag!r:.60}")
         if labels is not None and name not in labels:
-            raise mistake(where, f"unknown label {name!r:.60}; the labels are {listed(labels)}")
+            raise mistake(where, f"unknown label {name!r:.60}; the labels are {quoted(labels)}")
     if len(set(names)) < len(names):
         raise mistake(where, f"a label stands twice in {tag!r:.60}: take it out once")
     return word, tag
 
 
 def runs(has: np.ndarray) -> list[tuple[int, int, int]]:
-    """Returns the words in a row that have one label.
+    """Finds a token_multilabel sentence's entities: the runs of words that have one label.
 
     Args:
       has: bool [words, labels].
@@ -131,54 +134,45 @@ def runs(has: np.ndarray) -> list[tuple[int, int, int]]:
 
 
 def entities_of(tags: Sequence[str]) -> set[tuple[str, int, int]]:
-    """Returns the set of (label, first word, last word) of the entities of a sentence.
+    """Returns the (label, first word, last word) of each entity of a token_multilabel sentence.
 
     Args:
-      tags: of each word, its labels between bars, or O.
+      tags: of each word, at least one, its labels between bars, or O.
     """
-    of_words = [labels_of_word(tag) for tag in tags]
+    of_words = [_labels_of_word(tag) for tag in tags]
     labels = sorted(set(itertools.chain.from_iterable(of_words)))
     has = np.array([[label in own for label in labels] for own in of_words], bool)
     return {(labels[label], first, last) for label, first, last in runs(has)}
 
 
-def score_entities(
+def _score_entities(
     sentences: Sequence[TaggedSentence], predicted: Sequence[Sequence[str]], labels: Sequence[str]
 ) -> Scores:
     """Scores entities: one is right if its label and its words are those of a true entity.
 
     This, and not words, is what the field reports for nested entities, and what tagging reports
-    for those that do not overlap, so that the two compare.
-
-    Args:
-      sentences: with their labels.
-      predicted: the tags of each.
-      labels: all labels.
-
-    Returns:
-      "f1", "precision" and "recall" over all entities; with several labels also "f1_LABEL" of each.
+    for those that do not overlap, so that the two compare. See `entity_metrics.item_scores`.
 
     Raises:
       ScoreError: a label is unknown, the lengths differ, or there is no sentence.
     """
     truth = [entities_of(sentence.tags) for sentence in sentences]
-    return metrics.item_scores(truth, [entities_of(tags) for tags in predicted], labels)
+    return entity_metrics.item_scores(truth, [entities_of(tags) for tags in predicted], labels)
 
 
-class ServedLabels(ServedWords):
-    """A model that gives words any number of labels; it has the attributes of `ServedTask`."""
+class _ServedLabels(ServedWords):
+    """The served form of a token_multilabel model; it has the attributes of `ServedTask`."""
 
     def labels(self, seen: SeenWords) -> dict[str, tf.Tensor]:
         """Returns the probabilities of the labels, their names, and the entities.
 
         `probabilities` are float32 [batch, words, labels], 0 for words that are cut off and -1 for
-        padding; `labels` are strings [batch, labels]; `entity_start`, `entity_end`, `entity_type`
-        and `entity_text` are [batch, entities], and `entity_count` is int32 [batch].
+        padding; `labels` are strings [batch, labels]; the rest is as in `SeenWords.entities`.
         """
         names = tf.constant(self.task_type.labels)
         outputs = tf.gather(self.outputs(seen.batch), seen.places)
         outputs = tf.where(seen.seen[:, tf.newaxis], outputs, 0.0)
-        has = outputs > THRESHOLD
+        has = outputs > _THRESHOLD
         # As `runs` does, where no run goes on in the next text.
         text, none = seen.words.text, tf.zeros_like(has[:1])
         same_text = (text[1:] == text[:-1])[:, tf.newaxis]
@@ -203,7 +197,7 @@ class ServedLabels(ServedWords):
 
 
 class TokenMultilabel(TaskType):
-    """A task type for any number of labels for each word; see `TaskType` for its attributes.
+    """The token_multilabel task type, any number of labels for each word; see also `TaskType`.
 
     Args:
       labels: all labels, in the order of the model's outputs.
@@ -213,7 +207,7 @@ class TokenMultilabel(TaskType):
     name = "token_multilabel"
     of_tokens = True
     new_text = "documents"
-    served = ServedLabels
+    served = _ServedLabels
     hugging_face_class = "ForTokenClassification"
     # No class of `transformers` looks at it for tokens: it tells the model from one of tagging.
     problem_type = "multi_label_classification"
@@ -221,17 +215,20 @@ class TokenMultilabel(TaskType):
         OwnTask(
             "token_multilabel",
             read_sentences,
-            lambda labels: partial(score_entities, labels=labels),
+            lambda labels: partial(_score_entities, labels=labels),
             fewest=1,
         ),
     )
 
     @dataclasses.dataclass(frozen=True)
     class Settings(BaseSettings):
-        """Settings of several labels for each word.
+        """The settings of the token_multilabel task type.
 
         Attributes:
           positive_weight: the weight in the loss of a label that a word has.
+
+        Raises:
+          ConfigError: it is not above 0.
         """
 
         group = "token_multilabel."
@@ -252,10 +249,10 @@ class TokenMultilabel(TaskType):
     def features(
         self, sentences: Sequence[TaggedSentence], tokenizer: Tokenizer, length: int
     ) -> WordFeatures:
-        """Makes the windows of the sentences; the targets are int32 [tokens, labels].
+        """Makes the windows of the sentences, with int32 [tokens] of ids and of segments for each.
 
-        They are 1 for the labels of a word and 0 for the others, at its first token, and
-        `NO_TARGET` elsewhere.
+        The `per_token["targets"]` are int32 [tokens, labels]: at a word's first token 1 for its
+        labels and 0 for the others, and `NO_TARGET` (-1) elsewhere.
         """
         return sentence_windows.encode(sentences, self._targets, NO_TARGET, tokenizer, length)
 
@@ -263,12 +260,12 @@ class TokenMultilabel(TaskType):
         """Returns the targets of a sentence's tokens; `counts` are the tokens of each word."""
         targets = np.full([sum(counts), self.num_outputs], NO_TARGET, np.int32)
         firsts = np.cumsum([0, *counts[:-1]])
-        of_words = [labels_of_word(tag) for tag in sentence.tags]
+        of_words = [_labels_of_word(tag) for tag in sentence.tags]
         targets[firsts] = [[label in own for label in self.labels] for own in of_words]
         return targets
 
     def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        """Computes the cross-entropy of each label by itself, and adds up those of a word.
+        """Computes the token_multilabel losses: each word's sum of the cross-entropy of each label.
 
         Args:
           logits: float32 [tokens, labels].
@@ -286,7 +283,7 @@ class TokenMultilabel(TaskType):
         return tf.reduce_sum(losses, axis=-1) * weights, weights
 
     def outputs(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
-        """Computes the probability of each label, float32 [tokens, labels]."""
+        """Computes the probability of each label, float32 [tokens, labels], of logits like that."""
         return tf.sigmoid(logits)
 
     def predictions(
@@ -306,9 +303,9 @@ class TokenMultilabel(TaskType):
         return [tuple(map(self._tag, own)) for own in of_words]
 
     def _tag(self, probabilities: Iterable[float]) -> str:
-        """Returns the labels of a word, of which each is more probable than `THRESHOLD`."""
+        """Returns the labels of a word, of which each is more probable than `_THRESHOLD`."""
         pairs = zip(self.labels, probabilities, strict=True)
-        return "|".join(label for label, p in pairs if p > THRESHOLD) or NO_LABEL
+        return "|".join(label for label, p in pairs if p > _THRESHOLD) or _NO_LABEL
 
     def entities(
         self,
@@ -318,9 +315,10 @@ class TokenMultilabel(TaskType):
         places: Sequence[Sequence[tuple[int, int]]],
         entity_type: str,
     ) -> list[list[Entity]]:
-        """Returns the entities; the score is the product of the label's probabilities.
+        """Returns each sentence's entities, which may overlap, in the order of their first words.
 
-        The `outputs` are float32 [tokens, labels] for each window.
+        A score is the product of the label's probabilities over the words. The `outputs` are
+        float32 [tokens, labels] for each window; for the other arguments see `TaskType.entities`.
         """
         of_words = sentence_windows.at_words(outputs, features, len(sentences))
         return [
@@ -342,23 +340,23 @@ class TokenMultilabel(TaskType):
                 spans[last][1],
                 round(math.prod(shares[first : last + 1, label].tolist()), 6),
             )
-            for label, first, last in runs(shares > THRESHOLD)
+            for label, first, last in runs(shares > _THRESHOLD)
         ]
 
     @classmethod
     def one_answer(cls, score: Score, dev: Sequence, test: Sequence) -> tuple[str, Scores]:
-        """Returns "O for every word" and its scores on the test set."""
-        answer = [(NO_LABEL,) * len(example.words) for example in test]
-        return f"{NO_LABEL} for every word", score(test, answer)
+        """Returns "O for every word", and its scores on `test`; a ScoreError if that is empty."""
+        answer = [(_NO_LABEL,) * len(example.words) for example in test]
+        return f"{_NO_LABEL} for every word", score(test, answer)
 
     @classmethod
     def content(cls, example: TaggedSentence) -> tuple[list[str], list[str]]:
-        """Returns the words and their tags."""
+        """Returns a sentence's words and their tags, labels between bars, to compare test sets."""
         return list(example.words), list(example.tags)
 
     @classmethod
     def describe(cls, examples: Sequence[TaggedSentence], predicted: Sequence) -> str:
-        """Returns "N sentences with E entities, P predicted"."""
+        """Returns "N sentences with E entities, P predicted", of entities that may overlap."""
         true, ours = (
             sum(len(entities_of(tags)) for tags in own)
             for own in ((sentence.tags for sentence in examples), predicted)
@@ -370,31 +368,31 @@ class TokenMultilabel(TaskType):
         cls, folder: str, split: str, examples: Sequence, predicted: Sequence, entity_type: str
     ) -> None:
         """Writes `SPLIT_predictions.tsv`: each word with its labels and the predicted ones."""
-        predictions.write_words(folder, split, examples, predicted)
+        prediction_files.write_words(folder, split, examples, predicted)
 
     @classmethod
     def read_predictions(cls, path: str) -> tuple[list[TaggedSentence], list[tuple[str, ...]]]:
         """Reads the sentences and their predicted tags; raises a TaskFileError if it cannot."""
-        return predictions.read_words(path)
+        return prediction_files.read_words(path)
 
     @classmethod
     def learnt_from(cls, examples: Sequence[TaggedSentence], entity_type: str) -> dict[str, Any]:
-        """Returns "markers" (False), and "words", the rule of `words.rule_of`."""
+        """Returns "markers" (False), and "words", the rule that `words.rule_of` tells."""
         return {"markers": False, "words": word_rules.rule_of(examples)}
 
     @classmethod
     def read_hugging_face(
         cls, folder: str, labels: Sequence[str]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Returns the labels, and words by punctuation; and no settings.
+        """Returns a token_multilabel model's "labels" and "words" ("punctuation"); no settings.
 
         Raises:
           UserError: a label is O or has a bar.
         """
         for label in labels:
-            if label == NO_LABEL or "|" in label:
+            if label == _NO_LABEL or "|" in label:
                 raise UserError(
-                    f"{folder}/config.json has the label {label!r}: {cls.name} has bars between "
-                    f"the labels of a word, and {NO_LABEL} for none; name it otherwise in id2label."
+                    f"{folder}/config.json has the label {label!r}: {cls.name} has bars between the"
+                    f" labels of a word, and {_NO_LABEL} for none; name it otherwise in id2label."
                 )
         return {"labels": list(labels), "words": "punctuation"}, {}

@@ -6,14 +6,14 @@ import abc
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tfbio.task_types.finetuning_files import TrainedOn
+from tfbio.task_types.trained_on import TrainedOn
 
 if TYPE_CHECKING:
     from tfbio.models.task_model import TaskModel
 
 
 class TransformersForm(abc.ABC):
-    """The part of a task type that models from and for `transformers` need.
+    """The form of a task type in Hugging Face's `transformers`, for models from and for it.
 
     Attributes:
       hugging_face_class: the end of the name of the `transformers` class, behind the family's name,
@@ -34,30 +34,30 @@ class TransformersForm(abc.ABC):
     settings: Any
 
     def portable_settings(self) -> Any:
-        """Returns the `Settings` without those of inputs and outputs that other programs lack.
+        """Returns the `Settings` of a model for `transformers`, without those that it lacks.
 
-        By default these are `settings` as they are.
+        They are about inputs and outputs. By default the result is `settings` as they are.
         """
         return self.settings
 
     def copy_head(self, model: TaskModel, portable: TaskModel) -> None:
-        """Gives the last layer of a model with `portable_settings` this type's weights, in place.
+        """Copies the last layer of a model into one for `transformers`, with `portable_settings`.
 
         Args:
           model: of this type, with its settings; its other weights are already in the other.
-          portable: the other, which is to give the same predictions.
+          portable: the other, which is changed in place and is to give the same predictions.
         """
         portable.head.set_weights(model.head.get_weights())
 
     @classmethod
     def fits_hugging_face(cls, said: dict[str, Any], labels: Sequence[str]) -> bool:
-        """Returns True if a model of `hugging_face_class` is of this type.
+        """Returns True if a `transformers` model of `hugging_face_class` is of this task type.
 
         By default it is where its `problem_type` is this type's. A type without one takes all that
         are of no other type with the same class.
 
         Args:
-          said: its `config.json`.
+          said: its `config.json`, name -> value.
           labels: its labels, in the order of the outputs.
         """
         return not cls.problem_type or said.get("problem_type") == cls.problem_type
@@ -67,10 +67,10 @@ class TransformersForm(abc.ABC):
     def read_hugging_face(
         cls, folder: str, labels: Sequence[str]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Returns what a model from elsewhere knows of its task, and the type's settings for it.
+        """Returns what a model's `transformers` form tells of its task, and of the type's settings.
 
         Args:
-          folder: of the model, for messages.
+          folder: the path of the model, for messages.
           labels: its labels, in the order of the outputs.
 
         Returns:
@@ -83,20 +83,26 @@ class TransformersForm(abc.ABC):
 
     @classmethod
     def settings_of_family(cls, text_head: str) -> dict[str, Any]:
-        """Returns the settings, name -> value, that the family of a model implies; by default none.
+        """Returns the type's settings that the family of a `transformers` model implies.
 
         Args:
           text_head: the family's layer on the vector of a text: "linear", "tanh" or "gelu".
+
+        Returns:
+          name -> value; by default none.
         """
         return {}
 
     @classmethod
     def calibration_in(cls, said: dict[str, Any], folder: str) -> float | None:
-        """Returns the calibration in a model's `config.json`; by default None, for nothing.
+        """Returns the calibration in the `config.json` of a model in `transformers` form.
 
         Args:
-          said: the content of that file.
-          folder: of the model, for messages.
+          said: the content of that file, name -> value.
+          folder: the path of the model, for messages.
+
+        Returns:
+          The calibration, as `TaskType.calibrate` returns it; by default None, for nothing.
 
         Raises:
           UserError: it is not of the right type.
@@ -104,9 +110,12 @@ class TransformersForm(abc.ABC):
         return None
 
     def hugging_face_labels(self, known: TrainedOn) -> list[str]:
-        """Returns the names of the outputs for `id2label`, in their order; by default the labels.
+        """Returns the names of the outputs for the `id2label` of a model in `transformers` form.
 
         Args:
           known: `trained_on` in `config.json`.
+
+        Returns:
+          The names, in the order of the outputs; by default the labels.
         """
         return list(self.labels)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from tfbio.task_types.scores import Scores
+from tfbio.task_types.metrics import Scores
 
 # Labels that are tried.
-MOST = 10
+_MOST = 10
 
 
 def best_label(labels: Sequence[str], score: Callable[[str], Scores]) -> str:
-    """Returns the label that scores highest as the answer to all development examples.
+    """Returns the best trivial answer: the one label that scores highest for all of the dev set.
 
-    Of the `MOST` (10) most frequent labels, it is the one with the highest first figure. So it is
-    the most frequent one or, where one label says that there is no relation, the most frequent of
-    the others: "1" for GAD, which makes every text positive.
+    Of the 10 most frequent labels, it is the one with the highest first figure. So it is the most
+    frequent one or, where one label says that there is no relation, the most frequent of the
+    others: "1" for GAD, which makes every text positive.
 
     Args:
       labels: those of the development examples.
@@ -25,5 +25,5 @@ def best_label(labels: Sequence[str], score: Callable[[str], Scores]) -> str:
     Raises:
       ValueError: there is no label.
     """
-    often = (label for label, _ in Counter(labels).most_common(MOST))
+    often = (label for label, _ in Counter(labels).most_common(_MOST))
     return max(often, key=lambda label: next(iter(score(label).values())))

@@ -8,8 +8,9 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from tfbio.base.config import BaseSettings, ConfigError, shown
-from tfbio.task_types.finetuning_config import CommonSettings
+from tfbio.base.config import BaseSettings, ConfigError
+from tfbio.base.messages import shown
+from tfbio.task_types.common_settings import CommonSettings
 from tfbio.task_types.task_type import TaskType
 
 # A task type has the name of its module, which holds its class.
@@ -38,30 +39,16 @@ def _is_named(value: Any, name: str) -> bool:
 TYPES: dict[str, type[TaskType]] = {name: _class_of(name) for name in NAMES}
 
 
-@dataclasses.dataclass(frozen=True)
-class FinetuningConfig(CommonSettings):
-    """All settings of fine-tuning: the fields of `CommonSettings`, and a group for each task type.
-
-    Attributes:
-      tagging, classification, regression, multilabel, question_answering, token_multilabel: the
-        `Settings` of the task type of that name.
-
-    Raises:
-      ConfigError: a setting is out of its limits, or does not go with the others.
-    """
-
-    # As if there were `tagging: Tagging.Settings = Tagging.Settings()`, and so on.
-    __annotations__ = {name: each.Settings for name, each in TYPES.items()}
-    vars().update({name: each.Settings() for name, each in TYPES.items()})
-
-
-def make(name: str, labels: Sequence[str], config: FinetuningConfig) -> TaskType:
-    """Returns a `TaskType` for a task.
+def make(name: str, labels: Sequence[str], config: CommonSettings) -> TaskType:
+    """Makes the task type with a name, one of all types that there are, from the settings of a run.
 
     Args:
       name: one of `TYPES`.
       labels: all labels, in the order of the model's outputs.
-      config: all settings.
+      config: all settings, a `finetuning_config.FinetuningConfig`.
+
+    Returns:
+      An instance of the `TaskType`.
 
     Raises:
       ConfigError: a setting is for another type, or does not go with the labels or the others.
@@ -71,19 +58,6 @@ def make(name: str, labels: Sequence[str], config: FinetuningConfig) -> TaskType
         if other != name:
             _check_unchanged(getattr(config, other), other, name)
     return TYPES[name].from_settings(labels, config)
-
-
-def settings_of(name: str, config: FinetuningConfig) -> dict[str, Any]:
-    """Returns the settings of a run as JSON has them, name -> value, without those of other types.
-
-    The settings of its task type are a dictionary under the type's name.
-
-    Args:
-      name: of the task type, one of `TYPES`.
-      config: all settings.
-    """
-    settings = dataclasses.asdict(config)
-    return {key: value for key, value in settings.items() if key == name or key not in TYPES}
 
 
 def _check_unchanged(settings: BaseSettings, owner: str, name: str) -> None:

@@ -36,11 +36,14 @@ _ENOUGH = 0.99
 
 
 def spans(sentence: str, rule: str) -> list[tuple[int, int]]:
-    """Returns the character range [start, end) of each word of a sentence, in order.
+    """Cuts a raw sentence into words as a task's corpus has them, and returns the words' spans.
 
     Args:
       sentence: one alone, since the period at its end is a word.
-      rule: "punctuation" or "blanks".
+      rule: "punctuation" or "blanks", as `rule_of` returns it; any other counts as "blanks".
+
+    Returns:
+      The characters [start, end) of each word, in order.
     """
     if rule == "punctuation":
         return [span for _, span in _PUNCTUATION.pre_tokenize_str(sentence)]
@@ -48,9 +51,13 @@ def spans(sentence: str, rule: str) -> list[tuple[int, int]]:
 
 
 def rule_of(sentences: Sequence[TaggedSentence]) -> str:
-    """Returns the rule by which the words of a corpus were made, "punctuation" or "blanks".
+    """Tells the rule by which a task's training sentences were cut into words.
 
-    It is "punctuation" if that rule divides at most 1 % of the words any further.
+    Args:
+      sentences: of the training set.
+
+    Returns:
+      "punctuation" if that rule divides at most 1 % of the words any further, else "blanks".
 
     Raises:
       ZeroDivisionError: there are no words.

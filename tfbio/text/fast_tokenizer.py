@@ -13,35 +13,26 @@ from itertools import chain
 
 import numpy as np
 
-from tfbio.base import storage
-from tfbio.text import sentencepiece_model, word_table
-from tfbio.text.tokenization import (
-    read_byte_bpe,
-    read_sentencepiece,
-    read_vocab,
-    sentencepiece_kind,
-    suffix_of,
-    unpacked,
-    wordpiece,
-)
-from tfbio.text.vocabularies import (
+from tfbio.base import file_paths
+from tfbio.text import byte_bpe, sentencepiece_model, word_cache, wordpiece
+from tfbio.text.special_tokens import (
     BYTE_BPE_SPACE,
     BYTE_BPE_SPECIAL_TOKENS,
-    SENTENCEPIECE_SPACE,
     SENTENCEPIECE_SPECIAL_TOKENS,
     SPECIAL_TOKENS,
-    TOKENIZER_JSON,
 )
+from tfbio.text.vocabularies import SENTENCEPIECE_SPACE, TOKENIZER_JSON, suffix_of, unpacked
 
 # The ids of texts and the borders between the texts: see `FastTokenizer.__call__`.
-Encoded = tuple[np.ndarray, np.ndarray]
+_Encoded = tuple[np.ndarray, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
 class FastTokenizer:
-    """A callable that encodes texts as ids without special tokens; `load_fast_tokenizer` makes one.
+    """The fast tokenizer of pretraining, without offsets; `load_fast_tokenizer` makes one.
 
-    The name of a special token in a text ("[MASK]", "<s>") is text like any other.
+    A call takes texts, str or bytes in UTF-8 (else a UnicodeDecodeError), and encodes them without
+    special tokens. The name of a special token in a text ("[MASK]", "<s>") is text like any other.
 
     Attributes:
       kind: "wordpiece", "unigram", "bpe" (both SentencePiece's) or "byte_bpe".
@@ -53,8 +44,8 @@ class FastTokenizer:
       mask_id: the id of [MASK] or <mask>.
       begins_word: bool [vocab_size], True for tokens that begin a word, and not continue one.
       encode: takes a list of texts in UTF-8 and returns the ids of all of them, int32 [ids], and
-        the borders between the texts, int64 [texts + 1]; a call of the object does the same, and
-        also takes strings.
+        the borders between the texts, int64 [texts + 1], so that text i has the ids from border i
+        to border i + 1; a call of the object does the same, and also takes strings.
     """
 
     kind: str
@@ -65,14 +56,14 @@ class FastTokenizer:
     sep_id: int
     mask_id: int
     begins_word: np.ndarray = dataclasses.field(repr=False, compare=False)
-    encode: Callable[[list[bytes]], Encoded] = dataclasses.field(repr=False)
+    encode: Callable[[list[bytes]], _Encoded] = dataclasses.field(repr=False)
 
     @property
     def special_ids(self) -> tuple[int, ...]:
-        """The ids of the five special tokens, in ascending order."""
+        """The ids of the five special tokens of the fast tokenizer, ints in ascending order."""
         return tuple(sorted((self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id)))
 
-    def __call__(self, texts: Iterable[str | bytes]) -> Encoded:
+    def __call__(self, texts: Iterable[str | bytes]) -> _Encoded:
         """Encodes texts; those of many documents at once are fastest.
 
         Args:
@@ -103,12 +94,12 @@ def load_fast_tokenizer(path: str | os.PathLike, lower_case: bool = True) -> Fas
     Raises:
       VocabularyError: the file is missing, damaged or of an unknown kind, or lacks a special token.
     """
-    if storage.at(path).name == TOKENIZER_JSON:
+    if file_paths.at(path).name == TOKENIZER_JSON:
         with unpacked(path) as own:
             return load_fast_tokenizer(own, lower_case)
     suffix = suffix_of(path)
     if suffix == ".txt":
-        return _wordpiece(read_vocab(path), lower_case)
+        return _wordpiece(wordpiece.read_vocab(path), lower_case)
     if suffix == ".model":
         return _sentencepiece(path, lower_case)
     return _byte_bpe(path)
@@ -121,7 +112,7 @@ def _wordpiece(vocab: dict[str, int], lower_case: bool) -> FastTokenizer:
     with the marks that follow it. The space and ASCII punctuation take no marks, and BERT cuts at
     them, so the text between two of them can be encoded alone.
     """
-    tokenizer = wordpiece(vocab, lower_case)
+    tokenizer = wordpiece.make_tokenizer(vocab, lower_case)
 
     def encode(word: str) -> list[int]:
         word = word.lstrip(" ")
@@ -132,14 +123,14 @@ def _wordpiece(vocab: dict[str, int], lower_case: bool) -> FastTokenizer:
         return tokenizer.encode(word, add_special_tokens=False).ids
 
     special = (vocab[token] for token in SPECIAL_TOKENS)
-    table = word_table.WordTable(encode, string.punctuation)
+    table = word_cache.WordCache(encode, string.punctuation)
     begins_word = np.array([not token.startswith("##") for token in vocab])
     return FastTokenizer("wordpiece", len(vocab), *special, begins_word, table)
 
 
 def _sentencepiece(path: str | os.PathLike, lower_case: bool) -> FastTokenizer:
     """Makes a tokenizer with the ids of the sentencepiece library."""
-    model, processor = read_sentencepiece(path)
+    model, processor = sentencepiece_model.read(path)
     before = None
     if sentencepiece_model.lower_cases_first(model, lower_case):
         from tokenizers import normalizers
@@ -149,17 +140,17 @@ def _sentencepiece(path: str | os.PathLike, lower_case: bool) -> FastTokenizer:
     def prepared(text: str) -> str:
         return before.normalize_str(text) if before else text
 
-    def encode(texts: list[bytes]) -> Encoded:
+    def encode(texts: list[bytes]) -> _Encoded:
         encoded = processor.encode([prepared(text.decode()) for text in texts], num_threads=1)
         ids = np.fromiter(chain.from_iterable(encoded), np.int32)
         return ids, np.cumsum([0, *map(len, encoded)])
 
-    kind, pieces = sentencepiece_kind(processor), [piece.piece for piece in model.pieces]
+    kind, pieces = sentencepiece_model.kind_of(processor), [piece.piece for piece in model.pieces]
     # What BPE merges never reaches over whitespace, unless it was trained to. Nor do the pieces of
     # a unigram model, but it adds up probabilities over the whole text, and which of two equally
     # likely ways to cut a word wins ("66" + "6" or "6" + "66") may turn on the last bit of the sum.
     if kind == "bpe" and not any(SENTENCEPIECE_SPACE in piece[1:] for piece in pieces):
-        encode = word_table.WordTable(
+        encode = word_cache.WordCache(
             lambda word: processor.encode(prepared(word).strip(" ")), is_plain=str.isprintable
         )
     special = (processor.piece_to_id(token) for token in SENTENCEPIECE_SPECIAL_TOKENS)
@@ -169,7 +160,7 @@ def _sentencepiece(path: str | os.PathLike, lower_case: bool) -> FastTokenizer:
 
 def _byte_bpe(path: str | os.PathLike) -> FastTokenizer:
     """Makes a tokenizer with RoBERTa's ids; the first word of a text gets no space before it."""
-    vocab, tokenizer = read_byte_bpe(path)
+    vocab, tokenizer = byte_bpe.read(path)
 
     def encode(word: str) -> list[int]:
         return tokenizer.encode(word, add_special_tokens=False).ids
@@ -179,7 +170,7 @@ def _byte_bpe(path: str | os.PathLike) -> FastTokenizer:
         return text.isprintable() and "  " not in text
 
     special = (vocab[token] for token in BYTE_BPE_SPECIAL_TOKENS)
-    table = word_table.WordTable(encode, is_plain=is_plain)
+    table = word_cache.WordCache(encode, is_plain=is_plain)
     tokens = sorted(vocab, key=vocab.__getitem__)
     begins_word = np.array([token.startswith(BYTE_BPE_SPACE) for token in tokens])
     return FastTokenizer("byte_bpe", len(vocab), *special, begins_word, table)

@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tfbio.base import storage
-from tfbio.base.cli import UserError
-from tfbio.text import sentencepiece_model, tokenization, vocabularies
-from tfbio.text.vocabularies import VocabularyError
+from tfbio.base import file_paths, json_files, storage
+from tfbio.base.errors import UserError
+from tfbio.text import sentencepiece_model, special_tokens, tokenization, vocabularies
+from tfbio.text.special_tokens import VocabularyError
 
 if TYPE_CHECKING:
     import tokenizers
 
-# The roles of special tokens, in the order of `vocabularies.SPECIAL_TOKENS`.
-ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+# The roles of special tokens, in the order of `special_tokens.SPECIAL_TOKENS`.
+_ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 # The end of the names of classes for tags, whose texts come as words.
 TAGGER = "ForTokenClassification"
 # The least share of tokens with capital letters in a cased vocabulary. In BERT's it is a third; an
@@ -26,19 +26,20 @@ _CASED = 0.01
 
 
 class TokenizerError(UserError):
-    """A tokenizer of `transformers` that is missing or cannot be used; exit code 1."""
+    """An error of a Hugging Face tokenizer that is missing or cannot be used; exit code 1."""
 
 
 # --- Reading -------------------------------------------------------------------------------------
 
 
 def read_lower_case(folder: str | os.PathLike) -> bool:
-    """Reads from a tokenizer's files whether its model is of text in lower case.
+    """Reads from the files of a Hugging Face tokenizer whether it lower-cases text.
 
-    If no file says so, the tokens do: a vocabulary of text in lower case has no capital letters.
+    The files are `tokenizer_config.json` and `tokenizer.json`. If neither says so, the tokens do: a
+    vocabulary of text in lower case has no capital letters.
 
     Args:
-      folder: the folder of a model.
+      folder: the folder of a model in the format of `transformers`.
 
     Returns:
       True if text must be lower-cased; False for byte-level BPE.
@@ -49,7 +50,7 @@ def read_lower_case(folder: str | os.PathLike) -> bool:
       UserError: `config.json` has `architectures` in another form than in `transformers`.
     """
     vocabulary, name, content = _read_vocabulary(folder)
-    path = storage.at(folder, "tokenizer_config.json")
+    path = file_paths.at(folder, "tokenizer_config.json")
     settings = _settings(path)
     if name == "vocab.json":
         # The words of taggers have a space before them here, too.
@@ -61,7 +62,7 @@ def read_lower_case(folder: str | os.PathLike) -> bool:
     tokens, folds = _tokens_of_text(vocabulary, name, content)
     lower_case = settings.get("do_lower_case")
     if lower_case is None:
-        path = storage.at(folder, vocabularies.TOKENIZER_JSON)
+        path = file_paths.at(folder, vocabularies.TOKENIZER_JSON)
         lower_case = _lower_cases(_settings(path))
     if not isinstance(lower_case, bool | None):
         raise TokenizerError(
@@ -190,17 +191,19 @@ def _settings(path: Path) -> dict:
     Raises:
       TokenizerError: it is no JSON object.
     """
-    content = storage.read_json(path)
+    content = json_files.read_object_or_empty(path)
     if not content and path.is_file() and path.read_bytes().strip() != b"{}":
         raise TokenizerError(f"{path} is no JSON object: get it again, or remove it.")
     return content
 
 
 def read_architecture(folder: str | os.PathLike) -> str:
-    """Reads the name of the class of `transformers` that a model's `config.json` gives.
+    """Reads the class of the model beside a Hugging Face tokenizer from its `config.json`.
+
+    The class tells whether the tokenizer is a tagger's, whose texts come as words.
 
     Args:
-      folder: the folder of a model.
+      folder: the folder of a model in the format of `transformers`.
 
     Returns:
       The first name in `architectures`, such as "ElectraForTokenClassification"; "" if there is no
@@ -209,8 +212,8 @@ def read_architecture(folder: str | os.PathLike) -> str:
     Raises:
       UserError: `architectures` has another form than in `transformers`.
     """
-    path = storage.at(folder, "config.json")
-    names = storage.read_json(path).get("architectures") or [""]
+    path = file_paths.at(folder, "config.json")
+    names = json_files.read_object_or_empty(path).get("architectures") or [""]
     if not isinstance(names, list) or not isinstance(names[0], str):
         raise UserError(
             f"{path} has architectures = {json.dumps(names)}: it must be a list with the name of "
@@ -230,12 +233,12 @@ def write(
     max_length: int,
     of_words: bool = False,
 ) -> None:
-    """Writes a tokenizer for `transformers.AutoTokenizer`, with the ids of `Tokenizer.join`.
+    """Writes a Hugging Face tokenizer for `transformers.AutoTokenizer` into the folder of a model.
 
-    Writes `tokenizer.json`, which holds all of it, `tokenizer_config.json`, and the vocabulary's
-    files (`vocab.txt`, `vocab.json` and `merges.txt`, or `spiece.model`), and returns nothing. Its
-    class is the one of `transformers` that gives the same ids, or, where there is none, the class
-    that takes `tokenizer.json` as it is.
+    It gives the ids of `Tokenizer.join`. Writes `tokenizer.json`, which holds all of it,
+    `tokenizer_config.json`, and the vocabulary's files (`vocab.txt`, `vocab.json` and `merges.txt`,
+    or `spiece.model`), and returns nothing. Its class is the one of `transformers` that gives the
+    same ids, or, where there is none, the class that takes `tokenizer.json` as it is.
 
     Args:
       folder: the folder of the model; is made if it does not exist.
@@ -268,7 +271,7 @@ def write(
     inputs = ["input_ids", "token_type_ids", "attention_mask"]
     if own.kind == "byte_bpe" or own.segments == 1:
         inputs.remove("token_type_ids")
-    settings = form.settings | dict(zip(ROLES, form.special_names, strict=True))
+    settings = form.settings | dict(zip(_ROLES, form.special_names, strict=True))
     if own.kind == "byte_bpe":
         settings["mask_token"] = {
             "__type": "AddedToken",
@@ -295,7 +298,7 @@ class _Form(NamedTuple):
     Attributes:
       class_name: its class there.
       backend: the tokenizer of the library `tokenizers`.
-      special_names: the special tokens, in the order of `ROLES`.
+      special_names: the special tokens, in the order of `_ROLES`.
       settings: settings of the class, for `tokenizer_config.json`.
     """
 
@@ -312,14 +315,14 @@ def _wordpiece(own: tokenization.Tokenizer) -> _Form:
     own.backend.decoder = decoders.WordPiece()
     # Accents are stripped as do_lower_case says.
     settings = {"strip_accents": None, "tokenize_chinese_chars": True}
-    return _Form("BertTokenizer", own.backend, vocabularies.SPECIAL_TOKENS, settings)
+    return _Form("BertTokenizer", own.backend, special_tokens.SPECIAL_TOKENS, settings)
 
 
 def _byte_bpe(own: tokenization.Tokenizer, of_words: bool) -> _Form:
     """Returns a byte-level BPE tokenizer as RoBERTa's."""
     from tokenizers import decoders, pre_tokenizers
 
-    names = vocabularies.BYTE_BPE_SPECIAL_TOKENS
+    names = special_tokens.BYTE_BPE_SPECIAL_TOKENS
     own.backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=of_words)
     own.backend.decoder = decoders.ByteLevel()
     settings = {"add_prefix_space": of_words, "bos_token": names[2], "eos_token": names[3]}
@@ -333,7 +336,7 @@ def _sentencepiece(own: tokenization.Tokenizer, content: bytes, lower_case: bool
     model = sentencepiece_model.ModelProto.FromString(content)
     backend = sentencepiece_model.tokenizer(model, lower_case, special_names=True)
     backend.decoder = decoders.Metaspace()
-    names = vocabularies.SENTENCEPIECE_SPECIAL_TOKENS
+    names = special_tokens.SENTENCEPIECE_SPECIAL_TOKENS
     is_alberts = own.kind == "unigram" and own.unk_id == 1
     if is_alberts and sentencepiece_model.lower_cases_first(model, lower_case):
         return _Form("AlbertTokenizer", backend, names, {"keep_accents": False})

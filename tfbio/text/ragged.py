@@ -6,14 +6,14 @@ import numpy as np
 
 
 def ranges(firsts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Returns the numbers `first, first + 1, ...` of several runs, one after the other.
+    """Computes the indices of ragged rows: `first, first + 1, ...` of one row after the other.
 
     `values[ranges(firsts, lengths)]` gathers rows of `values`, of which row i begins at `firsts[i]`
     and has `lengths[i]` elements.
 
     Args:
-      firsts: int64 [runs], the first number of each run.
-      lengths: int64 [runs], the count of numbers in each run.
+      firsts: int64 [rows], the first index of each row.
+      lengths: int64 [rows], the number of elements in each row.
 
     Returns:
       int64 [sum of lengths].

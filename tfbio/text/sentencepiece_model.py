@@ -1,18 +1,24 @@
 """Reads SentencePiece's `*.model` files, and makes tokenizers of `tokenizers` from them.
 
-The files are protocol buffers. The messages are those of `sentencepiece_model.proto`
+The files are protocol buffers. The messages are those of `proto`
 (google/sentencepiece), with the fields that are used here. The library's Python module for them
 needs a newer protobuf than TensorFlow accepts.
 """
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+from tfbio.base import file_paths, messages
+from tfbio.text import special_tokens
+from tfbio.text.special_tokens import SENTENCEPIECE_SPECIAL_TOKENS, VocabularyError
+
 if TYPE_CHECKING:
+    import sentencepiece
     import tokenizers
 
 # The character for the space before a word, the first one of the word's first piece.
@@ -60,7 +66,7 @@ _MESSAGES = {
 def _class_of(message: str) -> type:
     """Builds the class of a message."""
     file = descriptor_pb2.FileDescriptorProto(
-        name="tfbio/sentencepiece_model.proto", package="tfbio.sentencepiece", syntax="proto2"
+        name="tfbio/proto", package="tfbio.sentencepiece", syntax="proto2"
     )
     types = descriptor_pb2.FieldDescriptorProto
     for name, fields in _MESSAGES.items():
@@ -86,7 +92,7 @@ ModelProto = _class_of("ModelProto")
 
 
 def lower_cases_first(model: ModelProto, lower_case: bool) -> bool:
-    """Returns True if text must be lower-cased by ALBERT's rules before a model cuts it.
+    """Returns True if ALBERT's rules must lower-case text before a SentencePiece model cuts it.
 
     That is so if the model has no piece with a capital letter and its normalizer keeps capital
     letters, so that each of them would be unknown.
@@ -105,7 +111,7 @@ def lower_cases_first(model: ModelProto, lower_case: bool) -> bool:
 
 
 def folds_case(model: ModelProto) -> bool:
-    """Returns True if a model's normalizer lower-cases text; False if it has none.
+    """Returns True if a SentencePiece model's normalizer lower-cases text; False if it has none.
 
     Raises:
       ValueError: the normalizer is damaged.
@@ -114,10 +120,11 @@ def folds_case(model: ModelProto) -> bool:
 
 
 def albert_normalizers() -> list[tokenizers.normalizers.Normalizer]:
-    """Returns the normalizers of ALBERT's code (`preprocess_text` in google-research/albert).
+    """Makes the normalizers that ALBERT has before its SentencePiece model, in the order of use.
 
-    They replace `` and '' by ", as `transformers.AlbertTokenizer` does, then apply NFKD, strip
-    accents and lower-case: five objects of the library `tokenizers`, to use in this order.
+    They are ALBERT's code (`preprocess_text` in google-research/albert): they replace `` and '' by
+    ", as `transformers.AlbertTokenizer` does, then apply NFKD, strip accents and lower-case. The
+    list has five normalizers of the library `tokenizers`.
     """
     from tokenizers import normalizers
 
@@ -170,7 +177,7 @@ def _is_whole(charsmap: bytes) -> bool:
 
 
 def normalizer_to_bytes(model: ModelProto) -> bytes:
-    """Makes a model whose tokens are the bytes of the text that another model normalizes.
+    """Makes a SentencePiece model that cuts text into the bytes that another one normalizes it to.
 
     The library gives only tokens, and so gives the normalized text, too. Spaces stay as they are. A
     byte's offset is that of the text which it was made of.
@@ -198,10 +205,10 @@ def normalizer_to_bytes(model: ModelProto) -> bytes:
 def tokenizer(
     model: ModelProto, lower_case: bool, special_names: bool = False
 ) -> tokenizers.Tokenizer:
-    """Makes a tokenizer that cuts text as the library does, and knows the offsets of tokens.
+    """Makes a tokenizer of `tokenizers`, which knows tokens' offsets, from a SentencePiece model.
 
-    It cuts words one by one. If two ways to cut a word are equally likely to the last bit, such as
-    "66" + "6" and "6" + "66", the library may take the other one.
+    It cuts words one by one, as the library does. If two ways to cut a word are equally likely to
+    the last bit, such as "66" + "6" and "6" + "66", the library may take the other one.
 
     Args:
       model: the model.
@@ -278,3 +285,51 @@ def _merges(model: ModelProto) -> list[tuple[str, str]]:
         pairs = ((piece[:end], piece[end:]) for end in range(1, len(piece)))
         merges += [pair for pair in pairs if known.issuperset(pair)]
     return merges
+
+
+def read(
+    path: str | os.PathLike,
+) -> tuple[ModelProto, sentencepiece.SentencePieceProcessor]:
+    """Reads a SentencePiece model from its `*.model` file.
+
+    Args:
+      path: the file.
+
+    Returns:
+      Its content, a `ModelProto`, and the library's `SentencePieceProcessor` of it.
+
+    Raises:
+      VocabularyError: the file is missing or damaged, or lacks a special token.
+    """
+    import sentencepiece
+    from google.protobuf.message import DecodeError
+
+    try:
+        model = file_paths.at(path).read_bytes()
+    except OSError as error:
+        raise VocabularyError(
+            f"the vocabulary {path} cannot be read ({messages.reason(error)}): give a "
+            "SentencePiece *.model, or make one with `python -m data_prep.vocabulary`."
+        ) from error
+    try:
+        processor = sentencepiece.SentencePieceProcessor()
+        # The constructor would accept an empty file and make no model of it.
+        processor.LoadFromSerializedProto(model)
+        content = ModelProto.FromString(model)
+        folds_case(content)  # fails if the normalizer is damaged
+    except (RuntimeError, DecodeError, ValueError) as error:
+        raise VocabularyError(
+            f"{path} is not a SentencePiece model: make one with `python -m data_prep.vocabulary`."
+        ) from error
+    special = [processor.piece_to_id(token) for token in SENTENCEPIECE_SPECIAL_TOKENS]
+    known = map(processor.id_to_piece, special)
+    special_tokens.check_special(path, SENTENCEPIECE_SPECIAL_TOKENS, set(known))
+    return content, processor
+
+
+def kind_of(processor: sentencepiece.SentencePieceProcessor) -> str:
+    """Returns the kind of the SentencePiece model that a processor holds: "unigram" or "bpe"."""
+    # BPE's scores are the order of its merges, 0, -1, -2; a unigram model's are logarithms of
+    # probabilities.
+    scores = map(processor.get_score, range(processor.get_piece_size()))
+    return "bpe" if all(score.is_integer() for score in scores) else "unigram"

@@ -9,10 +9,10 @@ import tf_keras as keras
 
 
 class BestWeights:
-    """The weights of the best evaluation, the first of equals.
+    """The weights of the best evaluation in a fine-tuning trial, the first of equals.
 
     The first figure of an evaluation decides; the higher, the better. What is kept goes into the
-    run's checkpoints with `state`, so a run that goes on keeps the same weights.
+    trial's checkpoints with `state`, so a trial that goes on keeps the same weights.
 
     Args:
       model: the model, whose variables must all exist.
@@ -40,7 +40,7 @@ class BestWeights:
 
     @property
     def step(self) -> int:
-        """The step whose weights are kept, an int.
+        """The step of the best weights, which are kept; an int.
 
         Raises:
           IndexError: there was no evaluation.
@@ -49,7 +49,7 @@ class BestWeights:
 
     @property
     def gave_up(self) -> bool:
-        """Returns True if the last `patience` evaluations or more were no better than the best one.
+        """True if the last `patience` evaluations or more were no better than the best one.
 
         It is False if `patience` is 0 or there was no evaluation.
         """
@@ -57,12 +57,15 @@ class BestWeights:
         return 0 < self._patience <= not_better
 
     def update(self, step: int, figures: Mapping[str, float]) -> None:
-        """Notes an evaluation, and keeps the current weights if it is the best; returns nothing.
+        """Notes an evaluation, and keeps the current weights if they are the best; returns nothing.
 
         Args:
           step: the steps done so far.
           figures: the figures by name, at least one. The first decides, and the higher is the
             better.
+
+        Raises:
+          StopIteration: there is no figure.
         """
         self.evaluations.append({"step": step, **figures})
         if self._best() == len(self.evaluations) - 1:
@@ -70,7 +73,7 @@ class BestWeights:
                 kept.assign(weights)
 
     def restore(self) -> None:
-        """Gives the model the kept weights (zeros if there was no evaluation); returns nothing."""
+        """Gives the model the best weights (zeros if there was no evaluation); returns nothing."""
         self._model.set_weights([weights.numpy() for weights in self._weights])
 
     def _best(self) -> int:

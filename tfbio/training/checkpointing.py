@@ -1,25 +1,34 @@
-"""Saves a run's model and optimizer, and restores them."""
+"""Saves a run's model and optimizer, finds the newest checkpoint, and restores it."""
+
+import functools
+import glob
+import os
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio.base.cli import UserError
+from tfbio.base import file_paths, messages, storage
+from tfbio.base.errors import UserError
 
 
 class NotFiniteError(UserError):
-    """An infinite weight, or one that is not a number; nothing is saved."""
+    """An error of saving a checkpoint: a weight is infinite or not a number; exit code 1.
+
+    Nothing is saved.
+    """
 
 
 class Checkpointer:
-    """Saves a model and its optimizer in a folder, as `ckpt-STEP`, and restores them.
+    """Saves a run's model and optimizer as checkpoints in a folder, `ckpt-STEP`, and restores them.
 
     Args:
       model: the model.
       optimizer: its optimizer, whose `iterations` are the steps done so far. All of its variables
         must be there.
-      folder: where the checkpoints are.
-      keep: how many of the newest are kept.
+      folder: the path of the folder.
+      keep: the number of the newest checkpoints that are kept.
       writes: True if this process writes; of several workers one does.
       others: further state of the run to save and restore, by name.
     """
@@ -42,7 +51,7 @@ class Checkpointer:
             self._manager = tf.train.CheckpointManager(self._checkpoint, folder, keep)
 
     def restore(self, path: str) -> None:
-        """Sets the model, the optimizer and the other state to a checkpoint's; returns nothing.
+        """Restores the model, the optimizer and the other state from a checkpoint; returns nothing.
 
         Call it in the scope of the strategy.
 
@@ -78,3 +87,128 @@ class Checkpointer:
                 )
         if self._manager and not (self._manager.latest_checkpoint or "").endswith(f"-{step}"):
             self._manager.save(checkpoint_number=step)
+
+
+class CheckpointError(UserError):
+    """An error of a checkpoint: missing, damaged, or not of the model asked for; exit code 1."""
+
+
+def checkpoints_in(folder: str) -> tuple[Any, list[str]]:
+    """Lists the checkpoints of a run, which TensorFlow lists in the file `checkpoint`.
+
+    If the newest one in the list was removed, the function prints so once.
+
+    Args:
+      folder: the run's `--model_dir`.
+
+    Returns:
+      TensorFlow's list (a `CheckpointState`), or None if there is no checkpoint; and the prefixes
+      of the checkpoints that exist, such as "out/model/ckpt-1000", the newest last.
+
+    Raises:
+      CheckpointError: the list is damaged, or all checkpoints in it were removed.
+    """
+    index = os.path.join(folder, "checkpoint")
+    try:
+        state = tf.train.get_checkpoint_state(folder)
+    except ValueError:
+        state = None
+    if state is None:
+        indices = tf.io.gfile.glob(os.path.join(folder, "ckpt-*.index"))
+        if len(indices) == 1 and not tf.io.gfile.exists(index):
+            # The run was killed between its first checkpoint and the list.
+            path = os.path.join(folder, os.path.basename(indices[0]).removesuffix(".index"))
+            written = tf.io.gfile.stat(indices[0]).mtime_nsec / 1e9
+            state = tf.compat.v1.train.generate_checkpoint_state_proto(
+                folder, path, [path], [written], last_preserved_timestamp=written - 1
+            )
+            # The function made the paths relative to the folder.
+            state.model_checkpoint_path, state.all_model_checkpoint_paths[0] = path, path
+            return state, [path]
+        if indices or tf.io.gfile.exists(index):
+            raise CheckpointError(
+                f"{index}, which names the newest checkpoint, is missing or damaged: write it as "
+                "the line 'model_checkpoint_path: \"ckpt-N\"', or give another --model_dir."
+            )
+        return None, []
+    newest = state.model_checkpoint_path
+    known = dict.fromkeys([*state.all_model_checkpoint_paths, newest])
+    existing = [path for path in known if tf.io.gfile.exists(f"{path}.index")]
+    if not existing:
+        raise CheckpointError(
+            f"{newest} is gone, and there is no older checkpoint: to start anew, remove {index}."
+        )
+    if existing[-1] != newest:
+        _say_once(f"{newest} is gone: the newest checkpoint left is {existing[-1]}.")
+    return state, existing
+
+
+@functools.cache
+def _say_once(line: str) -> None:
+    """Prints a line once in a process."""
+    print(line, flush=True)
+
+
+def find_newest(folder: str, repair: bool = True) -> str | None:
+    """Finds the newest checkpoint of a run, and reads all of it once to check it.
+
+    If the newest one in the list was removed, the function prints so and takes the one before it.
+
+    Args:
+      folder: the run's `--model_dir`.
+      repair: True to correct TensorFlow's list of checkpoints, the file `checkpoint`.
+
+    Returns:
+      The prefix, such as "out/model/ckpt-1000", or None if there is no checkpoint.
+
+    Raises:
+      CheckpointError: the checkpoint is damaged, or all were removed, or their list is damaged.
+    """
+    state, existing = checkpoints_in(folder)
+    if state is None:
+        return None
+    path = existing[-1]
+    try:
+        reader = tf.train.load_checkpoint(path)
+        for name in reader.get_variable_to_shape_map():
+            reader.get_tensor(name)  # checks its checksum
+    except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
+        remedy = f"to start anew, remove {path}.* and {os.path.join(folder, 'checkpoint')}"
+        if len(existing) > 1:
+            remedy = f"remove {path}.*, and the run continues from {existing[-2]}"
+        raise CheckpointError(
+            f"{path} is damaged ({messages.first_line(error)}): {remedy}."
+        ) from error
+    is_listed = path == state.model_checkpoint_path
+    is_listed &= tf.io.gfile.exists(os.path.join(folder, "checkpoint"))
+    if repair and not is_listed:
+        times = state.all_model_checkpoint_timestamps
+        times = dict(zip(state.all_model_checkpoint_paths, times, strict=False))
+        tf.compat.v1.train.update_checkpoint_state(
+            folder,
+            path,
+            existing,
+            all_model_checkpoint_timestamps=[times.get(path, 0.0) for path in existing],
+            last_preserved_timestamp=state.last_preserved_timestamp,
+        )
+    return path
+
+
+def remove_half_written(folder: str) -> None:
+    """Removes the parts of a checkpoint that TensorFlow left when its process was killed.
+
+    The parts may be as large as the checkpoint. No other process may be writing there. Returns
+    nothing, and does nothing where there are no parts.
+
+    Args:
+      folder: a run's `--model_dir`.
+
+    Raises:
+      OSError: a part cannot be removed.
+    """
+    for pattern in ("ckpt-*_temp/*", "checkpoint.tmp*"):
+        for path in storage.find(os.path.join(glob.escape(folder), pattern)):
+            file_paths.at(path).unlink(missing_ok=True)
+    if not file_paths.is_remote(folder):
+        for path in glob.glob(os.path.join(glob.escape(folder), "ckpt-*_temp")):
+            os.rmdir(path)

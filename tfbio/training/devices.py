@@ -1,9 +1,14 @@
-"""Lists the FLOP/s, memory and bandwidth of devices, with the source of each figure."""
+"""Lists the FLOP/s, memory and bandwidth of devices with their sources, and measures a CPU's."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import os
+import re
+import time
+
+from tfbio.base.lazy import tensorflow as tf
 
 # The share of a device's peak that a whole run reaches, with all that is not a matrix product.
 # Calibrated on BERT-large by You et al. (2020), "Large Batch Optimization for Deep Learning:
@@ -18,13 +23,15 @@ BYTES_OF_PARAMETER = 4 * 4
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """The capabilities of hardware of one name; all figures but `count` are those of one device.
+    """One kind of devices, TPUs or GPUs, in `DEVICES`: their speed, memory and bandwidth.
+
+    All figures but `count` are those of one device.
 
     Attributes:
-      count: devices that each take a part of the batch.
+      count: the number of devices that each take a part of the batch.
       bfloat16: FLOP/s of dense products in bfloat16, the most that the vendor states.
       float32: FLOP/s of dense products in float32, as TensorFlow multiplies them by default.
-      memory: bytes.
+      memory: the size of the memory in bytes.
       bandwidth: bytes a second of memory.
       interconnect: bytes a second to and from the other devices.
       on_chip: bytes of a TPU's on-chip memory that arrays can stay in.
@@ -63,5 +70,68 @@ DEVICES = {
     "h200": Device(1, 989e12, 494e12, 141e9, 4800e9),
 }
 # Names of devices that multiply bfloat16 numbers as such. A run does not look here but asks the
-# device itself, see `distribution.set_precision`.
+# device itself, see `precision.set_precision`.
 HAVE_BFLOAT16 = ("tpu", "a100", "h100", "h200")
+
+
+def peak(strategy: tf.distribute.Strategy, precision: str) -> float | None:
+    """Returns the FLOP/s of matrix products that all devices of a run can do together.
+
+    GPUs are known by their name, a TPU by the variable TPU_ACCELERATOR_TYPE, such as "v3-8", which
+    Google sets on some machines; see `DEVICES`. The peak of a CPU is measured.
+
+    Args:
+      strategy: where the run computes.
+      precision: "float32" or "bfloat16"; a CPU is measured in float32 in any case.
+
+    Returns:
+      FLOP/s; None if the devices are not known, and for CPUs of several machines.
+    """
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        name = f"tpu-{os.environ.get('TPU_ACCELERATOR_TYPE', '')}"
+        device = DEVICES.get(name.replace("v5litepod", "v5e"))
+        return None if device is None else device.count * getattr(device, precision)
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus:
+        details = tf.config.experimental.get_device_details(gpus[0])
+        words = re.split("[^a-z0-9]+", details.get("device_name", "").lower())
+        device = next((DEVICES[word] for word in words if word in DEVICES), None)
+        if device is None:
+            return None
+        return strategy.num_replicas_in_sync * getattr(device, precision)
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return None  # the other machines' may be faster or slower
+    return measured_peak()
+
+
+def measured_peak(seconds: float = 0.3) -> float:
+    """Measures the FLOP/s of float32 matrix products on all CPU devices together.
+
+    It takes the best of many tries. Other work of the machine in the meantime lowers the result.
+
+    Args:
+      seconds: how long it tries, after a tenth of a second to get ready.
+
+    Returns:
+      FLOP/s, a float.
+    """
+    size = 1024
+    devices = tf.config.list_logical_devices("CPU")
+
+    @tf.function
+    def multiply(matrix: tf.Tensor) -> list[tf.Tensor]:
+        corners = []
+        for device in devices:  # which work at the same time, in one graph
+            with tf.device(device.name):
+                corners.append(tf.matmul(matrix, matrix)[0, 0])
+        return corners
+
+    matrix = tf.random.stateless_uniform([size, size], [0, 0])
+    multiply(matrix)
+    shortest, end = float("inf"), time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        for corner in multiply(matrix):
+            corner.numpy()
+        shortest = min(shortest, time.perf_counter() - start)
+    return len(devices) * 2 * size**3 / shortest

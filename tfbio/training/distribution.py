@@ -1,21 +1,16 @@
 """Makes the `tf.distribute` strategy of a run: on a TPU, GPUs, or the CPU."""
 
 import contextlib
-import os
-import re
 import shlex
 import socket
 import sys
-import time
 from collections.abc import Callable, Iterator
 
 import tensorflow as tf
-import tf_keras as keras
 
 from tfbio.base import device_flags
-from tfbio.base.cli import Interrupted, UsageError, UserError
+from tfbio.base.errors import Interrupted, UsageError, UserError
 from tfbio.models import target
-from tfbio.training import devices
 
 # For `strategy.run`: a TPU pads a batch whose shape is not known. This makes it fail instead; other
 # devices take no notice.
@@ -43,7 +38,7 @@ def make_strategy(
     tpu_zone: str = "",
     gcp_project: str = "",
 ) -> tf.distribute.Strategy:
-    """Makes the strategy that the flags `--tpu`, `--strategy` and `--cpu_devices` ask for.
+    """Makes the strategy of distribution that `--tpu`, `--strategy` and `--cpu_devices` ask for.
 
     Without a GPU it first sets TensorFlow's threads and divides the CPU.
 
@@ -124,11 +119,11 @@ def _connect_to_tpu(name: str, zone: str, project: str) -> tf.distribute.TPUStra
 
 @contextlib.contextmanager
 def interruptions(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Raises `Interrupted`, which says how to go on, if its `with` block loses a TPU or worker.
+    """Raises `Interrupted` if a distribution strategy loses its TPU or a worker in a `with` block.
 
-    TensorFlow's `PreemptionCheckpointHandler` is not used: it must be called for every step, while
-    here a graph has a loop of steps, and it saves and ends in another way. On SIGTERM
-    `preemption.Preemption` saves a run; a TPU that is lost cannot be saved any more.
+    The error says how to go on. TensorFlow's `PreemptionCheckpointHandler` is not used: it must be
+    called for every step, while here a graph has a loop of steps, and it saves and ends in another
+    way. On SIGTERM `preemption.Preemption` saves a run; a lost TPU cannot be saved any more.
 
     Args:
       strategy: where the run computes.
@@ -184,7 +179,9 @@ def distribute_dataset(
     strategy: tf.distribute.Strategy,
     make_dataset: Callable[[tf.distribute.InputContext], tf.data.Dataset],
 ) -> tf.data.Dataset | tf.distribute.DistributedDataset:
-    """Gives every replica its rows of each global batch, the first replica the first rows.
+    """Distributes a data set, so that every replica gets its rows of each global batch.
+
+    The first replica gets the first rows.
 
     Args:
       strategy: where the run computes.
@@ -228,117 +225,28 @@ def distribute_dataset(
     return strategy.distribute_datasets_from_function(of_host, options)
 
 
-def set_precision(precision: str, strategy: tf.distribute.Strategy) -> str:
-    """Sets the precision of Keras layers; weights, losses and optimizer slots stay float32.
-
-    Args:
-      precision: "float32", "bfloat16", or "auto" for bfloat16 on a TPU and on a GPU that has it
-        (NVIDIA's since Ampere, compute capability 8.0), and float32 elsewhere.
-      strategy: where the run computes.
-
-    Returns:
-      The chosen precision, "float32" or "bfloat16".
-
-    Raises:
-      KeyError: `precision` is none of the three.
-    """
-    if precision == "auto":
-        precision = "bfloat16" if _is_tpu(strategy) or _gpus_have_bfloat16() else "float32"
-    policy = {"float32": "float32", "bfloat16": "mixed_bfloat16"}[precision]
-    keras.mixed_precision.set_global_policy(policy)
-    return precision
-
-
 def _is_tpu(strategy: tf.distribute.Strategy) -> bool:
     """Returns True if the run computes on a TPU."""
     return isinstance(strategy, tf.distribute.TPUStrategy)
 
 
-def _gpus_have_bfloat16() -> bool:
-    """Returns True if there are GPUs, and all multiply bfloat16 numbers as such."""
-    gpus = tf.config.list_physical_devices("GPU")
-    details = [tf.config.experimental.get_device_details(gpu) for gpu in gpus]
-    return bool(gpus) and all(each.get("compute_capability", (0,)) >= (8, 0) for each in details)
-
-
 def optimize_for(device: str, strategy: tf.distribute.Strategy) -> None:
-    """Chooses the form of the steps that are traced from now on; returns nothing.
+    """Chooses by the distribution strategy, or a setting, if steps are traced for a TPU.
+
+    The choice holds for all later steps, and `models.target` keeps it. Returns nothing.
 
     Args:
-      device: "cpu" (also for GPUs), "tpu", or "auto" for "tpu" on a TPU and "cpu" elsewhere; see
-        `pretraining_config.PretrainingRun.optimize_for`.
+      device: "cpu" (also for GPUs), "tpu", or "auto" for "tpu" if the strategy is a TPU's and "cpu"
+        otherwise; see `pretraining_config.PretrainingRun.optimize_for`.
       strategy: where the run computes.
     """
     target.set_tpu(device == "tpu" or device == "auto" and _is_tpu(strategy))
 
 
-def peak(strategy: tf.distribute.Strategy, precision: str) -> float | None:
-    """Returns the FLOP/s of matrix products that all devices of a strategy can do together.
-
-    GPUs are known by their name, a TPU by the variable TPU_ACCELERATOR_TYPE, such as "v3-8", which
-    Google sets on some machines; see `devices.DEVICES`. The peak of a CPU is measured.
-
-    Args:
-      strategy: where the run computes.
-      precision: "float32" or "bfloat16"; a CPU is measured in float32 in any case.
-
-    Returns:
-      FLOP/s; None if the devices are not known, and for CPUs of several machines.
-    """
-    if isinstance(strategy, tf.distribute.TPUStrategy):
-        name = f"tpu-{os.environ.get('TPU_ACCELERATOR_TYPE', '')}"
-        device = devices.DEVICES.get(name.replace("v5litepod", "v5e"))
-        return None if device is None else device.count * getattr(device, precision)
-    gpus = tf.config.list_physical_devices("GPU")
-    if gpus:
-        details = tf.config.experimental.get_device_details(gpus[0])
-        words = re.split("[^a-z0-9]+", details.get("device_name", "").lower())
-        device = next((devices.DEVICES[word] for word in words if word in devices.DEVICES), None)
-        if device is None:
-            return None
-        return strategy.num_replicas_in_sync * getattr(device, precision)
-    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        return None  # the other machines' may be faster or slower
-    return measured_peak()
-
-
-def measured_peak(seconds: float = 0.3) -> float:
-    """Measures the FLOP/s of float32 matrix products on all CPU devices together.
-
-    It takes the best of many tries. Other work of the machine in the meantime lowers the result.
-
-    Args:
-      seconds: how long it tries, after a tenth of a second to get ready.
-
-    Returns:
-      FLOP/s, a float.
-    """
-    size = 1024
-    devices = tf.config.list_logical_devices("CPU")
-
-    @tf.function
-    def multiply(matrix: tf.Tensor) -> list[tf.Tensor]:
-        corners = []
-        for device in devices:  # which work at the same time, in one graph
-            with tf.device(device.name):
-                corners.append(tf.matmul(matrix, matrix)[0, 0])
-        return corners
-
-    matrix = tf.random.stateless_uniform([size, size], [0, 0])
-    multiply(matrix)
-    shortest, end = float("inf"), time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        start = time.perf_counter()
-        for corner in multiply(matrix):
-            corner.numpy()
-        shortest = min(shortest, time.perf_counter() - start)
-    return len(devices) * 2 * size**3 / shortest
-
-
 def all_results(
     strategy: tf.distribute.Strategy, values: tf.Tensor | tf.distribute.DistributedValues
 ) -> list[tf.Tensor]:
-    """Returns the values that each replica computed, those of other workers too.
+    """Collects the values that each replica of a strategy computed, those of other workers too.
 
     All workers must call it equally often.
 
@@ -355,6 +263,6 @@ def all_results(
 
 
 def wait_for_all(strategy: tf.distribute.Strategy) -> None:
-    """Waits until every worker has come here, and returns nothing; one alone goes on at once."""
+    """Waits until every worker of the strategy is here, and returns nothing; one alone goes on."""
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         strategy.reduce("SUM", strategy.run(lambda: tf.constant(1.0)), axis=None).numpy()

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import tensorflow as tf
+import tf_keras as keras
 
 # None: the loss does not depend on the variable.
 Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices | None
@@ -14,7 +15,7 @@ def differentiate(
     sources: Sequence[tf.Variable | tf.Tensor],
     watched: Sequence[tf.Tensor] = (),
 ) -> tuple[Any, list[Gradient]]:
-    """Differentiates a loss.
+    """Computes the gradients of a loss, for whatever applies them, such as `optimization`.
 
     Args:
       forward: computes the loss, float32 [], and any further result for the caller.
@@ -31,3 +32,35 @@ def differentiate(
             tape.watch(tensor)
         loss, told = forward()
     return told, tape.gradient(loss, list(sources))
+
+
+def apply_clipped(
+    optimizer: keras.optimizers.legacy.Optimizer,
+    gradients: list[tf.Tensor],
+    variables: list[tf.Variable],
+    max_norm: float,
+) -> tf.Tensor:
+    """Takes an optimizer's step by summed and clipped gradients, if their norm is finite.
+
+    The gradients are summed over the replicas, and their global norm is clipped. Call it in a
+    replica's context. Where the norm is not finite the step is counted, and no variable changes.
+
+    Args:
+      optimizer: an `Adam` or a `lamb.Lamb`, which counts the step in any case.
+      gradients: the gradients of this replica, each of its variable's shape and dtype.
+      variables: the variables to update.
+      max_norm: the largest global norm that gradients keep.
+
+    Returns:
+      float32 [], the global norm before clipping.
+    """
+    replica = tf.distribute.get_replica_context()
+    gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+    if replica.num_replicas_in_sync > 1:
+        gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+    gradients, norm = tf.clip_by_global_norm(gradients, max_norm)
+    optimizer.applies = tf.math.is_finite(norm)
+    optimizer.apply_gradients(
+        zip(gradients, variables, strict=True), experimental_aggregate_gradients=False
+    )
+    return norm

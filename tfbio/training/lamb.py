@@ -11,7 +11,7 @@ from tfbio.training.optimization import NOT_DECAYED
 
 
 class Lamb(lamb.LAMB):
-    """A Keras optimizer that scales Adam's updates, with bias correction, to each variable's norm.
+    """The optimizer LAMB for Keras: scales Adam's updates to the norm of each variable.
 
     You et al. (2020), "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes",
     algorithm 2: with m and v divided by 1 - beta^t,
@@ -28,7 +28,7 @@ class Lamb(lamb.LAMB):
 
     Attributes:
       applies: bool []. Where it is false, an update changes nothing, not even m and v; see
-        `optimization.apply_clipped`.
+        `gradients.apply_clipped`.
     """
 
     def __init__(

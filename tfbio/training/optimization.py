@@ -12,11 +12,13 @@ NOT_DECAYED = re.compile("LayerNorm|bias")
 
 
 class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """A schedule: a linear decay to 0 over `num_steps`, times a linear warm-up from 0.
+    """The learning rates of ELECTRA: a linear decay to 0, times a linear warm-up from 0.
 
-    So does the original ELECTRA code, and the rate peaks a little below `peak`. That code reads the
-    step after it has counted it, so the first update has the rate of step 1, not of step 0
-    (recorded from that code, see tests/tfbio/objectives/test_electra.py).
+    A call takes the steps done so far, int64 [], and returns the next step's rate, float32 [].
+
+    The schedule is that of the original ELECTRA code, and the rate peaks a little below `peak`.
+    That code reads the step after it has counted it, so the first update has the rate of step 1,
+    not of step 0 (recorded from that code, see tests/tfbio/objectives/test_electra.py).
 
     Args:
       peak: the highest rate; also an attribute, like the other two.
@@ -34,17 +36,19 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
         return rate * tf.minimum(1.0, step / max(1, self.num_warmup_steps))
 
     def get_config(self) -> dict:
-        """Returns `peak`, `num_steps` and `num_warmup_steps` by name, for Keras."""
+        """Returns the schedule's `peak`, `num_steps` and `num_warmup_steps` by name, for Keras."""
         return dict(vars(self))
 
 
 class GeneratorWarmup(keras.optimizers.schedules.LearningRateSchedule):
-    """The schedule of a run of ELECTRA whose generator learns alone at first.
+    """The learning rates of a run of ELECTRA whose generator learns alone at first.
 
     While it does, the rate rises like that of `both` to its peak, and stays there. Then `both`
     begins, with its warm-up from 0, as if the run began: for the discriminator it does. Adam's
     averages of its gradients are still 0, which makes the first updates large, and at the peak they
     would undo the training that its weights come from.
+
+    A call takes the steps done so far, int64 [], and returns the next step's rate, float32 [].
 
     Args:
       num_steps: the steps in which the generator learns alone; also an attribute, like `both`.
@@ -61,17 +65,19 @@ class GeneratorWarmup(keras.optimizers.schedules.LearningRateSchedule):
         return tf.where(step < self.num_steps, alone, self.both(step - self.num_steps))
 
     def get_config(self) -> dict:
-        """Returns `num_steps` and `both` by name, for Keras."""
+        """Returns the schedule's `num_steps` and `both` by name, for Keras."""
         return dict(vars(self))
 
 
 class SlantedTriangular(keras.optimizers.schedules.LearningRateSchedule):
-    """A schedule: a linear rise from `peak` / 32 to `peak`, then a fall (Howard & Ruder, 2018).
+    """The learning rates of ULMFiT: a linear rise from `peak` / 32 to `peak`, then a linear fall.
 
-    Equation 3 of ULMFiT, section 3.2, where `num_warmup_steps` is `cut`, the tenth of the steps by
-    `cut_frac` = 0.1. There the fall takes `cut * (1 / cut_frac - 1)` steps, which are all that are
-    left, but for rounding. Here it takes exactly those, else a short run would end below 0. As in
-    `WarmupLinearDecay`, the first update has the rate of step 1.
+    Howard & Ruder (2018), section 3.2, equation 3, where `num_warmup_steps` is `cut`, the tenth of
+    the steps by `cut_frac` = 0.1. There the fall takes `cut * (1 / cut_frac - 1)` steps, which are
+    all that are left, but for rounding. Here it takes exactly those, else a short run would end
+    below 0. As in `WarmupLinearDecay`, the first update has the rate of step 1.
+
+    A call takes the steps done so far, int64 [], and returns the next step's rate, float32 [].
 
     Args:
       peak: the highest rate; also an attribute, like the other two.
@@ -96,7 +102,7 @@ class SlantedTriangular(keras.optimizers.schedules.LearningRateSchedule):
         return self.peak * (1.0 + share * (self.RATIO - 1)) / self.RATIO
 
     def get_config(self) -> dict:
-        """Returns `peak`, `num_steps` and `num_warmup_steps` by name, for Keras."""
+        """Returns the schedule's `peak`, `num_steps` and `num_warmup_steps` by name, for Keras."""
         return dict(vars(self))
 
 
@@ -104,15 +110,15 @@ SCHEDULES = {"linear": WarmupLinearDecay, "slanted_triangular": SlantedTriangula
 
 
 def layer_multiplier(depth: int, num_layers: int, decay: float, exponent: str) -> float:
-    """Returns an encoder variable's share of the learning rate; the head gets all of it.
+    """Computes the share of the optimizer's learning rate that an encoder's variable gets.
 
-    With n layers, the original ELECTRA code (model/optimization.py, `_get_layer_lrs`) gives layer
-    i, 0 the lowest, decay^(n+1-i), and the embeddings decay^(n+2). BioELECTRA's fork shifts the
-    exponent by one: decay^(n-i) and decay^(n+1).
+    The head gets all of it. With n layers, the original ELECTRA code (model/optimization.py,
+    `_get_layer_lrs`) gives layer i, 0 the lowest, decay^(n+1-i), and the embeddings decay^(n+2).
+    BioELECTRA's fork shifts the exponent by one: decay^(n-i) and decay^(n+1).
 
     Args:
       depth: 0 for the embeddings, 1 to `num_layers` for the layers, from below.
-      num_layers: layers of the encoder.
+      num_layers: the number of layers in the encoder.
       decay: in (0, 1].
       exponent: "electra" or "bioelectra".
 
@@ -135,7 +141,7 @@ def _rounded_share(beta: float) -> float:
 
 
 class Adam(keras.optimizers.legacy.Optimizer):
-    """A Keras optimizer: Adam with decoupled weight decay, by default without bias correction.
+    """The optimizer Adam for Keras: decoupled weight decay, by default no bias correction.
 
     It is that of BERT and ELECTRA: m and v start at 0 and are used as they are, and
     `update = m / (sqrt(v) + epsilon) + weight_decay_rate * parameter`. With `bias_correction` m and
@@ -228,35 +234,3 @@ class Adam(keras.optimizers.legacy.Optimizer):
         # those without a gradient too.
         dense = tf.math.unsorted_segment_sum(grad, indices, var.shape[0])
         return self._resource_apply_dense(dense, var, apply_state)
-
-
-def apply_clipped(
-    optimizer: keras.optimizers.legacy.Optimizer,
-    gradients: list[tf.Tensor],
-    variables: list[tf.Variable],
-    max_norm: float,
-) -> tf.Tensor:
-    """Sums the gradients over the replicas, clips their global norm, applies them if it is finite.
-
-    Call it in a replica's context. Where the norm is not finite the step is counted, and no
-    variable changes.
-
-    Args:
-      optimizer: an `Adam` or a `lamb.Lamb`, which counts the step in any case.
-      gradients: the gradients of this replica, each of its variable's shape and dtype.
-      variables: the variables to update.
-      max_norm: the largest global norm that gradients keep.
-
-    Returns:
-      float32 [], the global norm before clipping.
-    """
-    replica = tf.distribute.get_replica_context()
-    gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
-    if replica.num_replicas_in_sync > 1:
-        gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
-    gradients, norm = tf.clip_by_global_norm(gradients, max_norm)
-    optimizer.applies = tf.math.is_finite(norm)
-    optimizer.apply_gradients(
-        zip(gradients, variables, strict=True), experimental_aggregate_gradients=False
-    )
-    return norm

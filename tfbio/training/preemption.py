@@ -11,7 +11,7 @@ from tfbio.base import ctrl_c, signals
 
 
 class Preemption:
-    """Notes within its `with` block that the process was sent SIGTERM or Ctrl-C, and lets it go on.
+    """Notes SIGTERM at a preemption, or Ctrl-C, in a `with` block, and lets the process go on.
 
     So the run of a preempted machine, or one that a user ends, can be saved where it is, after the
     current loop of steps. A loop should take less than the machine is given to end, usually 30
@@ -53,7 +53,7 @@ class Preemption:
 
     @property
     def sent(self) -> bool:
-        """Returns True if this process or another worker was sent a signal.
+        """True if this process or another worker was sent a signal of preemption or Ctrl-C.
 
         All workers must ask equally often.
         """

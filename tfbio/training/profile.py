@@ -4,12 +4,13 @@ import tensorflow as tf
 
 
 class Profile:
-    """Writes a trace of some steps for TensorBoard (`plugins/profile` in a folder of logs).
+    """Writes a profile of a pretraining run: a trace of some steps, which TensorBoard shows.
 
-    Loops of steps must end at `borders`. An evaluation between two of the steps is in the trace.
+    The trace is in `plugins/profile` of the folder. Loops of steps must end at `borders`. An
+    evaluation between two of the steps is in the trace.
 
     Args:
-      folder: where TensorBoard looks for logs.
+      folder: the path of the folder in which TensorBoard looks for logs.
       steps: the first and the last, counted from 1; None: no trace.
 
     Attributes:
@@ -35,12 +36,16 @@ class Profile:
             self._running = True
 
     def stop_at(self, step: int) -> None:
-        """Writes the trace after `step` if that is where it ends; returns nothing."""
+        """Writes the trace of the profile after `step` if that is where it ends; returns nothing.
+
+        Args:
+          step: the steps done so far.
+        """
         if step == max(self.borders, default=None):
             self.close()
 
     def close(self) -> None:
-        """Writes the trace if a run ends before its last step; returns nothing."""
+        """Writes the trace of the profile if a run ends before its last step; returns nothing."""
         if self._running:
             tf.profiler.experimental.stop()
             self._running = False

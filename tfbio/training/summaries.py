@@ -6,10 +6,10 @@ import tensorflow as tf
 
 
 class Summaries:
-    """Writes figures by step, which TensorBoard shows as curves.
+    """Writes a run's figures by step as summaries, which TensorBoard shows as curves.
 
     Args:
-      folder: where TensorBoard looks for logs; "": nothing is written.
+      folder: the path of the folder in which TensorBoard looks for logs; "": nothing is written.
 
     Raises:
       tf.errors.OpError: the folder cannot be written.
@@ -20,11 +20,14 @@ class Summaries:
         self._writer = make(folder) if folder else make()
 
     def write(self, step: int, figures: Mapping[str, float | tf.Tensor]) -> None:
-        """Writes figures for a step to the file of events, and flushes it; returns nothing.
+        """Writes the figures of a step as summaries, and flushes the file; returns nothing.
 
         Args:
-          step: the step.
+          step: the steps done so far.
           figures: by name a number or a tensor [].
+
+        Raises:
+          tf.errors.OpError: the file cannot be written.
         """
         with self._writer.as_default(step):
             for name, value in figures.items():
@@ -32,5 +35,5 @@ class Summaries:
         self._writer.flush()
 
     def close(self) -> None:
-        """Closes the file of events; returns nothing."""
+        """Closes the file of events that holds the summaries; returns nothing."""
         self._writer.close()

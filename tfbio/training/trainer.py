@@ -17,7 +17,7 @@ Figures = dict[str, float | tf.Tensor]
 
 @dataclasses.dataclass(kw_only=True)
 class Trainer:
-    """Trains up to a step; `fit` is the loop. It knows neither a loss nor a metric.
+    """The training loop of pretraining and fine-tuning; it knows neither a loss nor a metric.
 
     Attributes:
       steps_per_loop: steps in one call of the device, after which figures are logged.
@@ -54,15 +54,16 @@ class Trainer:
         evaluate: Callable[[], Figures] | None,
         stops: Sequence[int] = (),
     ) -> int:
-        """Takes the steps from `step` to `until`.
+        """Trains from `step` to `until`, and evaluates and saves checkpoints on the way.
 
-        It takes fewer if the process is told to end, or if evaluations get no better: see `best`.
-        It then ends between two loops of steps; saving is left to the caller.
+        It takes fewer steps if the process is told to end, or if evaluations get no better: see
+        `best`. It then ends between two loops of steps; saving is left to the caller.
 
         Args:
           step: the steps done so far.
           until: the last step; evaluated in any case.
-          train: takes so many steps, and returns their figures: by name a number or a tensor [].
+          train: called with a number of steps, takes them and returns their figures: by name a
+            number or a tensor [].
           evaluate: returns the figures of the current weights; None: nothing is evaluated.
           stops: steps at which a loop must end.
 

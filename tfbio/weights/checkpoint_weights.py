@@ -4,20 +4,18 @@ import dataclasses
 
 import tensorflow as tf
 
-from tfbio.base import storage
+from tfbio.base import file_paths
+from tfbio.base.messages import first_line
 from tfbio.models.encoder import Encoder
 from tfbio.objectives.electra import Electra
-from tfbio.weights import hugging_face_weights, tensorflow1_settings, tensorflow1_weights
-from tfbio.weights.checkpoint_files import (
-    CheckpointError,
-    Source,
-    find_newest,
-    first_line,
-    newest_weights,
-    run_of,
-    source_of,
+from tfbio.training.checkpointing import CheckpointError, find_newest
+from tfbio.weights import (
+    hugging_face_weights,
+    tensorflow1_checkpoint,
+    tensorflow1_weights,
 )
 from tfbio.weights.checkpoint_settings import pretraining_config, read_settings
+from tfbio.weights.checkpoint_source import Source, newest_weights, run_of, source_of
 
 # The modules that restore the weights of models from elsewhere.
 _READERS = {
@@ -27,14 +25,15 @@ _READERS = {
 
 
 def restore_model(folder: str, model: tf.Module, optimizer: tf.Module | None = None) -> None:
-    """Restores a pretraining model from the newest checkpoint in `folder`; returns nothing.
+    """Restores a pretraining model's weights from a checkpoint, whichever program wrote it.
 
-    The variables of `model` get the values of the checkpoint. If that has no generator, the one of
-    `model` stays as it is. So does the discriminator's head if the checkpoint holds only an
-    encoder.
+    Returns nothing. Of a run's checkpoints the newest is taken. The variables of `model` get the
+    values of the checkpoint. If that has no generator, the one of `model` stays as it is. So does
+    the discriminator's head if the checkpoint holds only an encoder.
 
     Args:
-      folder: a run's `--model_dir`, the prefix of a checkpoint, or a model from elsewhere.
+      folder: a run's `--model_dir`, the prefix of a checkpoint, or the folder of a model from
+        elsewhere.
       model: `Electra` or `MaskedLanguageModel`, of the same shape.
       optimizer: an optimizer to restore, with its averages and its step; None for none. Models of
         `transformers` have none, and it stays as it is.
@@ -50,14 +49,14 @@ def restore_model(folder: str, model: tf.Module, optimizer: tf.Module | None = N
     source = source_of(folder)
     if source is not Source.RUN:
         if source is Source.TENSORFLOW1 and optimizer is not None:
-            tensorflow1_weights.load(tensorflow1_settings.find(folder), model, optimizer)
+            tensorflow1_weights.load(tensorflow1_checkpoint.find(folder), model, optimizer)
         elif isinstance(model, Electra):
             _READERS[source].restore_electra(folder, model)
         else:
             _READERS[source].restore_masked_language_model(folder, model)
         return
     path = folder
-    if not storage.at(f"{folder}.index").is_file():
+    if not file_paths.at(f"{folder}.index").is_file():
         path = find_newest(folder, repair=False)
     if path is None:
         raise CheckpointError(f"{folder} holds no checkpoint: run run_pretraining.py first.")
@@ -77,9 +76,10 @@ def restore_model(folder: str, model: tf.Module, optimizer: tf.Module | None = N
 def restore_encoder(
     folder: str, encoder: Encoder, head: tf.Module | None = None, new_tokens: int = 0
 ) -> None:
-    """Restores an encoder from the newest checkpoint in `folder`; of an ELECTRA, the discriminator.
+    """Restores an encoder's weights from a checkpoint, whichever program wrote it.
 
-    The variables of `encoder`, and of `head`, get the values of the checkpoint. Returns nothing.
+    Returns nothing. Of a run's checkpoints the newest is taken, and of an ELECTRA the
+    discriminator. The variables of `encoder`, and of `head`, get the values of the checkpoint.
 
     Args:
       folder: a run's `--model_dir`, a trial of a fine-tuning run, a model of `transformers`, or a
@@ -122,7 +122,9 @@ def _text_head(settings: dict) -> str:
 
 
 def restore_pooler(folder: str, pooler: tf.Module) -> None:
-    """Restores the pooler of a `TaskModel`, or leaves it as it is if the folder has none.
+    """Restores a `TaskModel`'s pooler from a checkpoint's weights, whichever program wrote it.
+
+    Returns nothing. Leaves the pooler as it is if the checkpoint has none.
 
     Args:
       folder: a folder or checkpoint that `restore_encoder` takes. A pooler is in a BERT or ALBERT
@@ -134,7 +136,8 @@ def restore_pooler(folder: str, pooler: tf.Module) -> None:
       CheckpointError: the weights are damaged, or of another shape.
       HuggingFaceError: a tensor of a model of `transformers` is missing or of another shape.
       WeightFileError: a file of weights of `transformers` is missing or damaged.
-      TensorFlow1Error: a tensor of a TensorFlow 1 checkpoint is of another shape.
+      TensorFlow1Error: a tensor of a TensorFlow 1 checkpoint is missing or of another shape.
+      SchemaError: the run's `config.json` cannot be used.
     """
     if source_of(folder) is not Source.RUN:
         _READERS[source_of(folder)].restore_pooler(folder, pooler)

@@ -15,20 +15,19 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tfbio.base import run_folders, schema, storage
-from tfbio.base.cli import UserError
+from tfbio.base import json_files, run_folders, storage
 from tfbio.base.config import load
+from tfbio.base.errors import UserError
 from tfbio.models.task_model import TaskModel
-from tfbio.task_types import finetuning_files, finetuning_settings, types
-from tfbio.task_types.finetuning_files import TrainedOn
-from tfbio.task_types.finetuning_settings import FinetuningSettings
+from tfbio.task_types import finetuning_config, finetuning_files, types
+from tfbio.task_types.finetuning_config import FinetuningConfig, RunConfig
 from tfbio.task_types.inference import make_model
 from tfbio.task_types.task_type import TaskType
-from tfbio.task_types.types import FinetuningConfig
+from tfbio.task_types.trained_on import TrainedOn
 from tfbio.text import hugging_face_tokenizer
 from tfbio.weights import (
-    checkpoint_files,
     checkpoint_settings,
+    checkpoint_source,
     hugging_face_settings,
     hugging_face_weights,
     weight_names,
@@ -36,15 +35,15 @@ from tfbio.weights import (
 
 
 class FineTunedError(UserError):
-    """An error for a model of no known task type, or one that another format cannot hold."""
+    """An error for a fine-tuned model of no known task type, or that another format cannot hold."""
 
 
 class FineTuned(NamedTuple):
-    """A fine-tuned model with its settings.
+    """A fine-tuned model with its settings, as it was read from a folder.
 
     Attributes:
       folder: the folder that it was read from, for messages and for its vocabulary.
-      model: the model, with its weights.
+      model: the `TaskModel`, with its weights.
       settings: its `config.json`, or the equivalent for a model from elsewhere.
       calibration: the number that `TaskType.calibrate` learnt on the development set, such as a
         threshold; None if there is none.
@@ -52,7 +51,7 @@ class FineTuned(NamedTuple):
 
     folder: str
     model: TaskModel
-    settings: FinetuningSettings
+    settings: RunConfig
     calibration: float | None
 
 
@@ -60,7 +59,7 @@ def is_one(folder: str) -> bool:
     """Returns True if `folder` holds a fine-tuned model: a run, a trial or one of `transformers`.
 
     Args:
-      folder: a folder with `config.json`, or a trial.
+      folder: the folder of a run, of a trial or of a model of `transformers`.
 
     Raises:
       UserError: the folder holds no model, or its settings cannot be read.
@@ -78,10 +77,11 @@ def read(folder: str) -> FineTuned:
     predictions are the same.
 
     Args:
-      folder: a trial, a run, whose best trial is taken, or a model of `transformers`.
+      folder: the folder of a trial, of a run, whose best trial is taken, or of a model of
+        `transformers`.
 
     Returns:
-      The model; its `folder` is the one with the weights.
+      A `FineTuned`; its `folder` is the one with the weights.
 
     Raises:
       UserError: the folder holds no fine-tuned model, or its settings or weights cannot be read.
@@ -94,9 +94,7 @@ def read(folder: str) -> FineTuned:
 
 
 def find_trial(model: str) -> str:
-    """Returns the folder with the weights of a model.
-
-    Where scores choose the trial, the function prints which one it is.
+    """Finds the folder with the weights of a fine-tuned model: of a run, the best trial.
 
     Args:
       model: the folder of a trial; of a run, whose best trial on the development set is taken; or
@@ -107,9 +105,10 @@ def find_trial(model: str) -> str:
 
     Raises:
       UserError: the folder holds no fine-tuned model, or no scores to choose a trial by.
+      ValueError, KeyError: the `sweep.json` in the folder is damaged.
     """
     folder = run_folders.chosen(os.path.abspath(model))
-    is_trial = os.path.isfile(os.path.join(folder, f"{checkpoint_files.TRIAL_WEIGHTS}.index"))
+    is_trial = os.path.isfile(os.path.join(folder, f"{checkpoint_source.TRIAL_WEIGHTS}.index"))
     if is_trial or hugging_face_settings.is_one(folder):
         return folder
     scores = {}
@@ -133,11 +132,11 @@ def find_trial(model: str) -> str:
     return best
 
 
-def read_settings(trial: str) -> FinetuningSettings:
-    """Reads the settings of a model.
+def read_settings(trial: str) -> RunConfig:
+    """Reads the settings of a fine-tuned model, a `RunConfig`.
 
     Args:
-      trial: the folder with the weights, see `find_trial`.
+      trial: the folder with the weights, the result of `find_trial`.
 
     Returns:
       The `config.json` of the run, or its equivalent for a model of `transformers`.
@@ -150,21 +149,24 @@ def read_settings(trial: str) -> FinetuningSettings:
     """
     if hugging_face_settings.is_one(trial):
         return _settings_of_hugging_face(trial)
-    return finetuning_settings.read_settings(os.path.dirname(trial))
+    return finetuning_config.read_settings(os.path.dirname(trial))
 
 
 def read_calibration(trial: str) -> float | None:
-    """Reads the number that `TaskType.calibrate` learnt for a model.
+    """Reads a fine-tuned model's calibration, the number that `TaskType.calibrate` learnt for it.
+
+    The number was learnt on the development set, and is, for example, a threshold.
 
     Args:
-      trial: the folder with the weights, see `find_trial`.
+      trial: the folder with the weights, the result of `find_trial`.
 
     Returns:
-      The number, or None if its task type has none or none was computed.
+      The number, a float, or None if its task type has none or none was computed.
 
     Raises:
       FineTunedError: the model has no known task type.
       SchemaError: `config.json` or `scores.json` is missing, or is not as a run writes it.
+      HuggingFaceError: no `Encoder` can hold the model of `transformers`.
     """
     task_type = type_of(read_settings(trial))
     if hugging_face_settings.is_one(trial):
@@ -173,11 +175,11 @@ def read_calibration(trial: str) -> float | None:
 
 
 def restore(trial: str, model: TaskModel) -> None:
-    """Restores the weights of a model; returns nothing.
+    """Restores the weights of a fine-tuned model; returns nothing.
 
     Args:
-      trial: the folder with the weights, see `find_trial`.
-      model: a model of the same shape, whose variables are assigned.
+      trial: the folder with the weights, the result of `find_trial`.
+      model: a `TaskModel` of the same shape, whose variables are assigned.
 
     Raises:
       UserError: the weights cannot be read, or are of another shape.
@@ -186,7 +188,7 @@ def restore(trial: str, model: TaskModel) -> None:
         task_type = type_of(read_settings(trial))
         hugging_face_weights.restore_task_model(trial, model, task_type.hugging_face_head)
         return
-    weights = os.path.join(trial, checkpoint_files.TRIAL_WEIGHTS)
+    weights = os.path.join(trial, checkpoint_source.TRIAL_WEIGHTS)
     try:
         tf.train.Checkpoint(model=model).read(weights).assert_consumed()
     except (tf.errors.OpError, RuntimeError, IndexError, AssertionError, ValueError) as error:
@@ -194,17 +196,16 @@ def restore(trial: str, model: TaskModel) -> None:
         raise UserError(f"the weights {weights} cannot be read: {reason}") from error
 
 
-def finetuning_config(
-    settings: FinetuningSettings, overrides: Sequence[str] = ()
-) -> FinetuningConfig:
-    """Returns the settings in the `config.json` of a fine-tuning run, changed for new text.
+def config_for_new_text(settings: RunConfig, overrides: Sequence[str] = ()) -> FinetuningConfig:
+    """Returns a fine-tuned model's settings, changed for predicting on new text.
 
     Args:
-      settings: the result of `read_settings`.
+      settings: the `config.json` of the model, the result of `read_settings`.
       overrides: "name=value" each, such as "run.eval_batch_size=8".
 
     Returns:
-      The settings; the group of the task type is the one of `TaskType.settings_for_new_text`.
+      A `FinetuningConfig`; the group of the task type is the one of
+      `TaskType.settings_for_new_text`.
 
     Raises:
       ConfigError: an override names no setting, or a value is of another type or out of range.
@@ -218,9 +219,9 @@ def finetuning_config(
     return dataclasses.replace(config, **{task_type.name: of_type})
 
 
-def _make(settings: FinetuningSettings) -> TaskModel:
+def _make(settings: RunConfig) -> TaskModel:
     """Makes a model of these settings, with random weights."""
-    config, task_type = finetuning_config(settings), task_type_of(settings)
+    config, task_type = config_for_new_text(settings), task_type_of(settings)
     shape = settings.encoder
     # Exports name the dropout that the encoder was pretrained with.
     names = ("hidden_dropout_prob", "attention_probs_dropout_prob")
@@ -228,9 +229,7 @@ def _make(settings: FinetuningSettings) -> TaskModel:
     return make_model(shape, task_type, config)
 
 
-def _by_default(
-    model: TaskModel, settings: FinetuningSettings
-) -> tuple[TaskModel, FinetuningSettings]:
+def _by_default(model: TaskModel, settings: RunConfig) -> tuple[TaskModel, RunConfig]:
     """Returns an equivalent model with settings that other programs have, and its settings.
 
     Tagging's segment becomes the first one, the outputs of absent labels are removed, and the scale
@@ -260,18 +259,30 @@ def _by_default(
     return same, settings
 
 
-def task_type_of(settings: FinetuningSettings) -> TaskType:
-    """Makes the task type of a trial's settings, for new text, with the labels of its training.
+def task_type_of(settings: RunConfig) -> TaskType:
+    """Makes the task type of a fine-tuned model, for new text, with the labels of its training.
+
+    Args:
+      settings: the `config.json` of the model, the result of `read_settings`.
+
+    Returns:
+      A `TaskType`, with the settings of `config_for_new_text`.
 
     Raises:
       UserError: there is no such type, or its settings or labels cannot be used.
     """
     known = settings.trained_on
-    return types.make(known.task_type, known.labels, finetuning_config(settings))
+    return types.make(known.task_type, known.labels, config_for_new_text(settings))
 
 
-def type_of(settings: FinetuningSettings) -> type[TaskType]:
-    """Returns the class of the task type that a model of these settings was trained with.
+def type_of(settings: RunConfig) -> type[TaskType]:
+    """Looks up the task type's class that a fine-tuned model was trained with.
+
+    Args:
+      settings: the `config.json` of the model, the result of `read_settings`.
+
+    Returns:
+      The class, one of the values of `types.TYPES`.
 
     Raises:
       FineTunedError: there is no such type.
@@ -290,7 +301,7 @@ def _class_in(folder: str) -> str:
     return re.sub(r"^.*?(?=For[A-Z])", "", hugging_face_tokenizer.read_architecture(folder))
 
 
-def _settings_of_hugging_face(folder: str) -> FinetuningSettings:
+def _settings_of_hugging_face(folder: str) -> RunConfig:
     """Returns the settings of a model of `transformers`, in the form of our `config.json`.
 
     Raises:
@@ -312,8 +323,8 @@ def _settings_of_hugging_face(folder: str) -> FinetuningSettings:
         num_trials=1,
         **of_type,
     )
-    return schema.extended(
-        FinetuningSettings,
+    return json_files.extended(
+        RunConfig,
         config,
         init_checkpoint=folder,
         encoder=shape,

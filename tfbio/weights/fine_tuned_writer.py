@@ -2,7 +2,7 @@
 
 The class of `transformers` belongs to the family of the encoder: the one that it came in as
 (config.json's `family`, that of the model which fine-tuning started from), or the one that it was
-pretrained as here (see `checkpoint_settings.family_of`). There is one exception. The classes for
+pretrained as here (see `hugging_face_settings.family_of`). There is one exception. The classes for
 texts differ in the layers after [CLS], and BERT's and ELECTRA's encoders are the same, so the head
 decides between these two: "tanh" is BERT's, "gelu" and "linear" are ELECTRA's.
 """
@@ -13,14 +13,15 @@ import os
 
 import tensorflow as tf
 
-from tfbio.base import schema
+from tfbio.base import json_files
 from tfbio.models.head_config import HeadConfig
-from tfbio.task_types import finetuning_files, finetuning_settings
-from tfbio.task_types.finetuning_files import TrainedOn, TrialScores
+from tfbio.task_types import finetuning_config, finetuning_files, trained_on
+from tfbio.task_types.finetuning_files import TrialScores
 from tfbio.task_types.task_type import TaskType
+from tfbio.task_types.trained_on import TrainedOn
 from tfbio.text import vocabularies
 from tfbio.weights import (
-    checkpoint_files,
+    checkpoint_source,
     hugging_face_settings,
     hugging_face_weights,
     weight_names,
@@ -29,27 +30,29 @@ from tfbio.weights.fine_tuned import FineTuned, FineTunedError, task_type_of, ty
 
 
 def write_trial(folder: str, tuned: FineTuned) -> None:
-    """Writes a model as a run of `run_finetuning.py` with one trial leaves it; returns nothing.
+    """Writes a fine-tuned model as a run of `run_finetuning.py` with one trial leaves it.
 
-    The folder gets `config.json` and the vocabulary, `trial_0` in it the weights (`model.index`,
-    `model.data-*`) and `scores.json`, which has the calibration and no scores.
+    Returns nothing. The folder gets `config.json` and the vocabulary, `trial_0` in it the weights
+    (`model.index`, `model.data-*`) and `scores.json`, which has the calibration and no scores.
 
     Args:
-      folder: is made if it does not exist.
-      tuned: the model.
+      folder: the path of the folder to write; is made if it does not exist.
+      tuned: the model, with its settings and its calibration.
 
     Raises:
       VocabularyError: there is no vocabulary beside the model.
       FileExistsError: the folder has a `trial_0`.
+      FineTunedError: the settings have no known task type.
+      OSError: a file cannot be written.
     """
     trial = os.path.join(folder, "trial_0")
     os.makedirs(trial)
     tree = tf.train.Checkpoint(model=tuned.model)
-    tree.write(os.path.join(trial, checkpoint_files.TRIAL_WEIGHTS))
+    tree.write(os.path.join(trial, checkpoint_source.TRIAL_WEIGHTS))
     scores = TrialScores(calibration=_calibration(tuned))
-    schema.write(os.path.join(trial, finetuning_files.SCORES), scores)
+    json_files.write(os.path.join(trial, finetuning_files.SCORES), scores)
     vocabularies.copy_vocabulary(vocabularies.find_vocabulary(tuned.folder), folder)
-    finetuning_settings.write(os.path.join(folder, finetuning_files.CONFIG), tuned.settings)
+    finetuning_config.write(os.path.join(folder, trained_on.CONFIG), tuned.settings)
 
 
 def _calibration(tuned: FineTuned) -> dict[str, float | None]:
@@ -59,23 +62,21 @@ def _calibration(tuned: FineTuned) -> dict[str, float | None]:
 
 
 def write_hugging_face(folder: str, tuned: FineTuned) -> None:
-    """Writes a model, with its tokenizer, as `transformers` loads it; returns nothing.
-
-    The folder gets `config.json`, `model.safetensors` and the tokenizer's files. The class is named
-    in `architectures`, such as "BertForTokenClassification".
+    """Writes a fine-tuned model, with its tokenizer, as `transformers` loads it; returns nothing.
 
     Args:
-      folder: is made if it does not exist.
-      tuned: the model.
+      folder: the path of the folder to write; is made if it does not exist.
+      tuned: the model, with its settings and its calibration.
 
     Raises:
-      FineTunedError: no class can hold the model.
+      FineTunedError: no class of `transformers` can hold the model.
       HuggingFaceError: the family cannot have its encoder.
       VocabularyError: there is no vocabulary beside the model.
+      OSError: a file cannot be written.
     """
     known = tuned.settings.trained_on
     _check_head(tuned.folder, tuned.model.head_config, known)
-    vocabulary = vocabularies.find_vocabulary(checkpoint_files.run_of(tuned.folder))
+    vocabulary = vocabularies.find_vocabulary(checkpoint_source.run_of(tuned.folder))
     task_type = task_type_of(tuned.settings)
     family = _family(tuned, task_type, tuned.model.head_config.text_layer)
     hugging_face_settings.check_family(family, tuned.model.encoder.config, with_word_head=False)

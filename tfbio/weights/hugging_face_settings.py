@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfbio.base import storage
-from tfbio.base.cli import UserError
+from tfbio.base import file_paths, json_files
 from tfbio.base.config import ConfigError, build
+from tfbio.base.errors import UserError
 from tfbio.models.encoder_config import HIDDEN_ACTS, EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.text import hugging_face_tokenizer
@@ -25,7 +25,7 @@ GENERATOR = "generator"
 # A weight that only models with the discriminator's head have.
 DISCRIMINATOR_HEAD = "discriminator_predictions.dense_prediction.weight"
 # The settings in config.json of which an `Encoder` supports some values only.
-REQUIRED = {
+_REQUIRED = {
     "position_embedding_type": ("absolute",),
     "is_decoder": (False,),
     "add_cross_attention": (False,),
@@ -34,7 +34,7 @@ REQUIRED = {
     "hidden_act": HIDDEN_ACTS,
 }
 # The settings without a default.
-SIZES = (
+_SIZES = (
     "vocab_size",
     "hidden_size",
     "num_hidden_layers",
@@ -44,8 +44,10 @@ SIZES = (
 )
 
 
-class Family(NamedTuple):
-    """The traits of a family's models; names of weights are as in `weight_names`.
+class _Family(NamedTuple):
+    """The traits of the models of one of Hugging Face's families, in their settings and weights.
+
+    Names of weights are as in `weight_names`.
 
     Attributes:
       word_head: the scope of the head that scores words.
@@ -72,7 +74,7 @@ class Family(NamedTuple):
 
 # By `model_type`, which is also how the names of the encoder's weights begin.
 FAMILIES = {
-    "bert": Family(
+    "bert": _Family(
         "cls/predictions/transform",
         "LayerNorm",
         "cls/predictions/output_bias",
@@ -80,7 +82,7 @@ FAMILIES = {
         pooler="bert/pooler/dense",
         sentence_pair="cls/seq_relationship",
     ),
-    "electra": Family(
+    "electra": _Family(
         "generator_predictions",
         "LayerNorm",
         "generator_predictions/output_bias",
@@ -88,8 +90,10 @@ FAMILIES = {
         has_embedding_size=True,
         always_gelu=True,
     ),
-    "roberta": Family("lm_head", "layer_norm", "lm_head/bias", "lm_head.decoder", always_gelu=True),
-    "albert": Family(
+    "roberta": _Family(
+        "lm_head", "layer_norm", "lm_head/bias", "lm_head.decoder", always_gelu=True
+    ),
+    "albert": _Family(
         "predictions",
         "LayerNorm",
         "predictions/bias",
@@ -107,27 +111,34 @@ class HuggingFaceError(UserError):
 
 
 def is_one(folder: str) -> bool:
-    """Returns True if `folder` holds a model in the format of `transformers`, of any type.
+    """Returns True if `folder` holds a model in Hugging Face's format, of any type.
 
-    The sign is a `config.json` with a model_type; the weights are not looked at.
+    The sign is settings, a `config.json`, with a model_type; the weights are not looked at.
     """
     return read_config(folder).get("model_type") is not None
 
 
 def read_config(folder: str) -> dict:
-    """Reads the `config.json` in a folder as a dict; returns {} if there is no such object."""
-    return storage.read_json(storage.at(folder, "config.json"))
+    """Reads the `config.json` of a Hugging Face model, its settings, without a check.
+
+    Args:
+      folder: the folder of the model.
+
+    Returns:
+      The JSON object, name -> value; {} if there is no such file, or it holds no object.
+    """
+    return json_files.read_object_or_empty(file_paths.at(folder, "config.json"))
 
 
 def read_settings(folder: str) -> dict:
-    """Reads the settings of a model, in the form that `checkpoint_settings.read_settings` has.
+    """Reads the settings of a Hugging Face model, in the form of `checkpoint_settings`.
 
     Args:
-      folder: of the model.
+      folder: the folder of the model.
 
     Returns:
-      `encoder`: a dict of the fields of `EncoderConfig`; `lower_case`: True if text is lower-cased;
-      `family`: the model's `model_type`.
+      Name -> value. `encoder`: a dict of the fields of `EncoderConfig`; `lower_case`: True if text
+      is lower-cased; `family`: the model's `model_type`, such as "bert".
 
     Raises:
       HuggingFaceError: the model is one that no `Encoder` can hold.
@@ -139,15 +150,15 @@ def read_settings(folder: str) -> dict:
 
 
 def read_shape(folder: str) -> EncoderConfig:
-    """Reads the shape of the encoder from `config.json`, as an `EncoderConfig`.
+    """Reads the shape of a Hugging Face model's encoder from its settings, an `EncoderConfig`.
 
     Args:
-      folder: of the model.
+      folder: the folder of the model, whose `config.json` is read.
 
     Raises:
       HuggingFaceError: the model is one that no `Encoder` can hold, or the file lacks a setting.
     """
-    path, settings = storage.at(folder, "config.json"), read_config(folder)
+    path, settings = file_paths.at(folder, "config.json"), read_config(folder)
     family = settings.get("model_type")
     if not isinstance(family, str) or family not in FAMILIES:
         raise HuggingFaceError(
@@ -155,12 +166,12 @@ def read_shape(folder: str) -> EncoderConfig:
             f"{', '.join(FAMILIES)}."
         )
     traits = FAMILIES[family]
-    for name in SIZES + ("embedding_size",) * traits.has_embedding_size:
+    for name in _SIZES + ("embedding_size",) * traits.has_embedding_size:
         if name not in settings:
             raise HuggingFaceError(f"{path} lacks {name}: it is not complete.")
     shape = {"hidden_act": traits.hidden_act}
     shape |= {x: settings[x] for x in EncoderConfig.__dataclass_fields__ if x in settings}
-    for name, values in REQUIRED.items():
+    for name, values in _REQUIRED.items():
         value = settings.get(name, values[0])
         if value not in values:
             raise HuggingFaceError(
@@ -188,17 +199,19 @@ def read_shape(folder: str) -> EncoderConfig:
 
 
 def read_pretraining_settings(folder: str) -> dict:
-    """Reads the settings of a pretraining run that could have made the model in `folder`.
+    """Reads, for a Hugging Face model, the settings of a pretraining run that could have made it.
 
     Args:
-      folder: of a model with a head of pretraining. The generator of a discriminator, if there is
-        one, is in the folder `generator` in it.
+      folder: the folder of a model with a head of pretraining. The generator of a discriminator, if
+        there is one, is in the folder `generator` in it.
 
     Returns:
-      Name -> value: `encoder`, `lower_case`, `family`, `objective` ("electra" or "mlm") and
-      `sequence_length`; for an ELECTRA the settings of its generator (`uniform_generator` True if
-      it has none), and for a masked language model, where its family may have one,
-      `sentence_pair_head`.
+      Name -> value, all but `lower_case` and `family` fields of `PretrainingConfig`: `encoder`, a
+      dict, `lower_case`, a bool, `family`, such as "bert", `objective`, "electra" or "mlm", and
+      `sequence_length`, an int; for an ELECTRA those of its generator (`uniform_generator`, True,
+      if it has none; `untied_generator`, False, if it is the encoder; else
+      `untied_generator_embeddings`, a bool, and the numbers `generator_*`), and for a masked
+      language model, where its family may have one, `sentence_pair_head`, a bool.
 
     Raises:
       HuggingFaceError: the model has another head or none, or neither `Electra` nor
@@ -276,10 +289,13 @@ def _generator_settings(folder: str, encoder: EncoderConfig, tensors: dict) -> d
 
 
 def read_generator(folder: str) -> EncoderConfig | None:
-    """Returns the shape of the generator in a discriminator's folder, or None if it has none.
+    """Reads the shape of the generator in the folder of a Hugging Face discriminator.
 
     Args:
-      folder: of the discriminator; the generator is in the folder `generator` in it.
+      folder: the folder of the discriminator; the generator is in the folder `generator` in it.
+
+    Returns:
+      An `EncoderConfig`, or None if there is no generator.
 
     Raises:
       HuggingFaceError: no `Encoder` can hold the generator, or its `config.json` lacks a setting.
@@ -289,15 +305,16 @@ def read_generator(folder: str) -> EncoderConfig | None:
 
 
 def check_family(family: str, encoder: EncoderConfig, with_word_head: bool) -> None:
-    """Checks that a family's models can have an encoder; returns nothing.
+    """Checks that the models of a Hugging Face family can have an encoder; returns nothing.
 
     Args:
-      family: a key of `FAMILIES`.
+      family: "albert", "bert", "electra" or "roberta".
       encoder: the encoder's shape.
       with_word_head: True if the model has the head that scores words.
 
     Raises:
-      HuggingFaceError: they cannot, or the head that scores words would compute something else.
+      HuggingFaceError: they cannot have it, or the head that scores words would compute something
+        else.
     """
     traits, has = FAMILIES[family], dataclasses.asdict(encoder)
     wanted = {"share_layers": family == "albert"}
@@ -316,9 +333,40 @@ def check_family(family: str, encoder: EncoderConfig, with_word_head: bool) -> N
 
 
 def family_in(folder: str) -> str:
-    """Returns the family of the model in a folder, a key of `FAMILIES` such as "bert".
+    """Returns the family of the Hugging Face model in a folder, such as "bert".
 
     Args:
-      folder: of a model that `read_shape` can read.
+      folder: the folder of a model that `read_shape` can read.
+
+    Returns:
+      "albert", "bert", "electra" or "roberta", a key of `FAMILIES`.
+
+    Raises:
+      KeyError: the model's `config.json` is missing or has no model_type.
     """
     return read_config(folder)["model_type"]
+
+
+def family_of(settings: dict) -> str:
+    """Tells which of Hugging Face's families the settings of an encoder belong to.
+
+    A family is a `model_type` of `transformers`. A model from elsewhere keeps its family. Of the
+    encoders that were made here, an ELECTRA is of that family. A masked language model is of the
+    only family that can hold it, or else of BERT's.
+
+    Args:
+      settings: the result of `checkpoint_settings.read_settings`, name -> value; `encoder`,
+        `family` and `objective` are read.
+
+    Returns:
+      "albert", "bert", "electra" or "roberta".
+    """
+    encoder = settings["encoder"]
+    if settings.get("family"):
+        return settings["family"]
+    if encoder["share_layers"]:
+        return "albert"
+    if encoder["position_offset"]:
+        return "roberta"
+    is_bert = settings.get("objective") == "mlm"
+    return "bert" if is_bert and encoder["embedding_size"] == encoder["hidden_size"] else "electra"

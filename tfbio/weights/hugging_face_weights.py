@@ -36,11 +36,11 @@ from tfbio.weights.hugging_face_settings import (
 
 
 def restore_encoder(folder: str, encoder: Encoder) -> None:
-    """Assigns the weights of the model in a folder to the variables of `encoder`; returns nothing.
+    """Restores an encoder's weights from those of a Hugging Face model; returns nothing.
 
     Args:
-      folder: of the model.
-      encoder: an encoder of the same shape.
+      folder: the folder of the model.
+      encoder: an encoder of the same shape, whose variables are assigned.
 
     Raises:
       HuggingFaceError: a tensor is missing or of another shape. Nothing is changed then.
@@ -62,14 +62,15 @@ def _values_of_encoder(
 
 
 def restore_electra(folder: str, model: Electra) -> None:
-    """Assigns the weights of an `ElectraForPreTraining` and an `ElectraForMaskedLM` to `model`.
+    """Restores an ELECTRA's weights from Hugging Face's two models; returns nothing.
 
-    If there is no generator, that of `model` stays as it is. So does the discriminator's head if
-    the folder holds only an encoder, which may be BERT's.
+    They are an `ElectraForPreTraining` and an `ElectraForMaskedLM`. If there is no generator, that
+    of `model` stays as it is. So does the discriminator's head if the folder holds only an encoder,
+    which may be BERT's.
 
     Args:
-      folder: of the discriminator; the generator is in the folder `generator` in it.
-      model: a model of the same shape.
+      folder: the folder of the discriminator; the generator is in the folder `generator` in it.
+      model: a model of the same shape, whose variables are assigned.
 
     Raises:
       HuggingFaceError: a tensor is missing or of another shape, or generator and discriminator have
@@ -100,11 +101,13 @@ def restore_electra(folder: str, model: Electra) -> None:
 
 
 def restore_pooler(folder: str, pooler: keras.layers.Dense) -> None:
-    """Restores BERT's or ALBERT's pooler; leaves `pooler` as it is if the folder has none.
+    """Restores the weights of BERT's or ALBERT's pooler from a Hugging Face model.
+
+    Returns nothing. Leaves `pooler` as it is if the folder has none.
 
     Args:
-      folder: of the model.
-      pooler: a layer of the same shape: kernel float32 [hidden, hidden], bias [hidden].
+      folder: the folder of the model.
+      pooler: a layer of the same shape: kernel float32 [hidden, hidden], bias float32 [hidden].
 
     Raises:
       HuggingFaceError: a tensor is missing or of another shape.
@@ -123,12 +126,13 @@ def restore_pooler(folder: str, pooler: keras.layers.Dense) -> None:
 
 
 def restore_task_model(folder: str, model: TaskModel, head: str) -> None:
-    """Assigns the weights of the fine-tuned model in a folder to `model`; returns nothing.
+    """Restores a fine-tuned model's weights from those of a Hugging Face model; returns nothing.
 
     Args:
-      folder: of a model of one of the classes of `weight_names.of_task_model`.
-      model: a model of the same shape.
-      head: the name of the layer that computes the logits of tokens; "" for a model of texts.
+      folder: the folder of a model of one of the classes of `weight_names.of_task_model`.
+      model: a model of the same shape, whose variables are assigned.
+      head: the name in `transformers` of the layer that computes the logits of tokens; "" for a
+        model of texts.
 
     Raises:
       HuggingFaceError: a tensor is missing or of another shape. Nothing is changed then.
@@ -139,11 +143,11 @@ def restore_task_model(folder: str, model: TaskModel, head: str) -> None:
 
 
 def restore_masked_language_model(folder: str, model: MaskedLanguageModel) -> None:
-    """Assigns the weights of the masked language model in a folder to `model`; returns nothing.
+    """Restores a masked language model's weights from a Hugging Face model; returns nothing.
 
     Args:
-      folder: of a model with a head that scores words.
-      model: a model of the same shape.
+      folder: the folder of a model with a head that scores words.
+      model: a model of the same shape, whose variables are assigned.
 
     Raises:
       HuggingFaceError: a tensor is missing or of another shape, or the head has other weights than
@@ -156,15 +160,16 @@ def restore_masked_language_model(folder: str, model: MaskedLanguageModel) -> No
 
 
 def of_masked_language_model(model: MaskedLanguageModel, family: str) -> list[weight_names.Named]:
-    """Names the weights of a masked language model as a family of `transformers` does.
+    """Names a masked language model's weights for `write`, for one of Hugging Face's families.
 
     Args:
       model: the model.
-      family: a key of `FAMILIES` for which `check_family` passes.
+      family: "albert", "bert", "electra" or "roberta", for which
+        `hugging_face_settings.check_family` passes.
 
     Returns:
-      The variables with their names: those of the encoder, of the head that scores words, and of
-      the sentence-pair head if the model has one.
+      A list of `Named`, the variables with their original names: those of the encoder, of the head
+      that scores words, and of the sentence-pair head if the model has one.
     """
     traits = FAMILIES[family]
     names = weight_names.of_encoder(model.encoder, family)
@@ -254,23 +259,25 @@ def write(
     lower_case: bool,
     **settings: object,
 ) -> None:
-    """Writes a folder that `transformers` loads: settings, weights and tokenizer; returns nothing.
+    """Writes a Hugging Face model, which `transformers` loads: settings, weights and tokenizer.
 
-    The weights are float32 in `model.safetensors`; `config.json` is written last.
+    Returns nothing. The weights are float32 in `model.safetensors`; `config.json` is written last.
 
     Args:
-      folder: is made if it does not exist.
-      architecture: the class that loads it, such as "ElectraForPreTraining".
+      folder: the path of the folder to write; is made if it does not exist.
+      architecture: the class that loads it, such as "ElectraForPreTraining"; it begins with a
+        family's name.
       encoder: the encoder's shape.
-      weights: all variables of the class with their original names.
-      vocab_file: the vocabulary.
+      weights: all variables of the class with their original names, see `weight_names`.
+      vocab_file: the path of the vocabulary.
       lower_case: True if text is lower-cased.
-      **settings: more settings for config.json.
+      **settings: more settings for config.json, values that JSON can hold.
 
     Raises:
       HuggingFaceError: the class cannot hold the model, as RoBERTa's positions must begin after the
         id of padding.
       VocabularyError: the vocabulary cannot be used.
+      OSError: a file cannot be written.
     """
     import safetensors.numpy
 

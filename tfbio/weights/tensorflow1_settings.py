@@ -1,4 +1,4 @@
-"""Finds checkpoints of TensorFlow 1, and reads from them the settings of their models.
+"""Reads the settings of the models in checkpoints of TensorFlow 1.
 
 They are those that google-research's electra, bert and albert wrote: some files with one prefix,
 such as `bert_model.ckpt.index` and `bert_model.ckpt.data-00000-of-00001`. `tensorflow1_weights`
@@ -16,103 +16,57 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import re
 from pathlib import Path
 
-import tensorflow as tf
-
-from tfbio.base import storage
-from tfbio.base.cli import UserError
+from tfbio.base import file_paths, json_files
 from tfbio.base.config import ConfigError, build
 from tfbio.models.encoder_config import HIDDEN_ACTS, TRAINING_ONLY, EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.text import hugging_face_tokenizer
-from tfbio.weights import weight_files
+from tfbio.weights import tensorflow1_checkpoint
+from tfbio.weights.tensorflow1_checkpoint import SHARED_LAYER, TensorFlow1Error
 
-# The variable that counts the steps.
-STEP = "global_step"
 # The files with the model's shape, of BERT and ALBERT; ELECTRA's code writes none.
-SHAPE_FILES = ("bert_config.json", "albert_config.json", "config.json")
+_SHAPE_FILES = ("bert_config.json", "albert_config.json", "config.json")
 # The settings in those files of which an `Encoder` supports some values only.
-REQUIRED = {"hidden_act": HIDDEN_ACTS, "num_hidden_groups": (1,), "inner_group_num": (1,)}
-# The scope of ALBERT's shared layer; published models have one group of one layer.
-SHARED_LAYER = "bert/encoder/transformer/group_0/inner_group_0"
+_REQUIRED = {"hidden_act": HIDDEN_ACTS, "num_hidden_groups": (1,), "inner_group_num": (1,)}
 # The size of an attention head, of which there are hidden_size / 64: that holds for all published
 # BERTs and ELECTRAs, and ELECTRA's code computes the generator's heads by it
 # (`get_generator_config` in run_pretraining.py).
-HEAD_SIZE = 64
+_HEAD_SIZE = 64
 # The scopes of the heads, which tell what a checkpoint holds beside an encoder.
 GENERATOR, DISCRIMINATOR = "generator_predictions", "discriminator_predictions"
 WORD_HEAD = "cls/predictions"
 PAIR_HEAD = "cls/seq_relationship"
 
 
-class TensorFlow1Error(UserError):
-    """An error for a file that is no checkpoint of TensorFlow 1, or is of another model."""
-
-
-def find(path: str) -> str | None:
-    """Returns the prefix of a TensorFlow 1 checkpoint.
-
-    Args:
-      path: the prefix itself, or a folder. If the checkpoints in it differ in their number, such as
-        `model.ckpt-0` and `model.ckpt-1000`, the one with the highest number is taken.
-
-    Returns:
-      The prefix, such as "electra/model.ckpt-1000", or None if there is no checkpoint, if
-      TensorFlow 2 wrote it, or if the folder holds a run of tfbio or the weights in the format of
-      `transformers`.
-
-    Raises:
-      TensorFlow1Error: the file is no checkpoint, or the folder holds several of different names.
-    """
-    prefix = path
-    if not storage.at(f"{path}.index").is_file():
-        stated = storage.read_json(storage.at(path, "config.json"))
-        is_of_transformers = "model_type" in stated and any(
-            storage.at(path, name).is_file() for name in weight_files.NAMES
-        )
-        if "encoder" in stated or is_of_transformers:  # the first: a run of tfbio
-            return None
-        names = [file.name.removesuffix(".index") for file in storage.at(path).glob("*.index")]
-        if not names:
-            return None
-        stems = sorted({re.sub(r"-\d+$", "", name) for name in names})
-        if len(stems) > 1:
-            raise TensorFlow1Error(
-                f"{path} holds several checkpoints, {' and '.join(stems)}: give one of them, such "
-                f"as {os.path.join(path, stems[0])}."
-            )
-        prefix = os.path.join(path, max(names, key=lambda name: (len(name), name)))
-    # A name that only TensorFlow 2 writes.
-    return None if "_CHECKPOINTABLE_OBJECT_GRAPH" in shapes_in(prefix) else prefix
-
-
 def read_settings(path: str) -> dict:
-    """Reads the settings of the model in a checkpoint, in the form that `checkpoint_settings` has.
+    """Reads the settings of a TensorFlow 1 checkpoint's model, in `checkpoint_settings`' form.
 
     The encoder's shape is that of the tensors. A `bert_config.json`, `albert_config.json` or
     `config.json` beside them overrides it; without one, there is an attention head for every 64 of
     hidden_size.
 
     Args:
-      path: the prefix of a checkpoint, or its folder.
+      path: the prefix of a checkpoint, or its folder; `tensorflow1_checkpoint.find` must find one.
 
     Returns:
-      `encoder`: a dict of the fields of `EncoderConfig`; `lower_case`: True if text is lower-cased;
-      `family`: "albert", "bert" or "electra". If the model has a head of pretraining, also
-      `objective` ("electra" or "mlm"), `sequence_length` and the settings of `PretrainingConfig`
-      that the tensors tell: of the generator, or `sentence_pair_head`.
+      Name -> value. `encoder`: a dict of the fields of `EncoderConfig`; `lower_case`: True if text
+      is lower-cased; `family`: "albert", "bert" or "electra". If the model has a head of
+      pretraining, also `objective` ("electra" or "mlm"), `sequence_length`, an int, and the
+      settings of `PretrainingConfig` that the tensors tell: of the generator, or
+      `sentence_pair_head`.
 
     Raises:
-      TensorFlow1Error: the model is no BERT, ELECTRA or ALBERT that an `Encoder` can hold.
-      TokenizerError: there is no vocabulary beside the checkpoint.
+      TensorFlow1Error: the checkpoint cannot be read, or the model is no BERT, ELECTRA or ALBERT
+        that an `Encoder` can hold.
+      TokenizerError: there is no vocabulary beside the checkpoint that can be used.
     """
-    prefix = find(path)
-    folder, shapes = os.path.dirname(prefix), shapes_in(prefix)
-    scope = scope_of(prefix, shapes)
+    prefix = tensorflow1_checkpoint.find(path)
+    folder, shapes = os.path.dirname(prefix), tensorflow1_checkpoint.shapes_in(prefix)
+    scope = tensorflow1_checkpoint.scope_of(prefix, shapes)
     shape = _encoder_shape(prefix, shapes, scope)
-    heads, rest = divmod(shape["hidden_size"], HEAD_SIZE)
+    heads, rest = divmod(shape["hidden_size"], _HEAD_SIZE)
     is_albert = f"{SHARED_LAYER}/LayerNorm/gamma" in shapes
     stated = _stated_shape(folder, is_albert)
     if is_albert and "num_hidden_layers" not in stated:
@@ -123,7 +77,7 @@ def read_settings(path: str) -> dict:
     if rest and "num_attention_heads" not in stated:
         raise TensorFlow1Error(
             f"{prefix} does not tell its attention heads, as its hidden_size "
-            f"{shape['hidden_size']} is no multiple of {HEAD_SIZE}: put a bert_config.json "
+            f"{shape['hidden_size']} is no multiple of {_HEAD_SIZE}: put a bert_config.json "
             "with num_attention_heads beside it."
         )
     shape |= {"num_attention_heads": heads, **stated}
@@ -147,79 +101,39 @@ def read_settings(path: str) -> dict:
 
 
 def read_generator(path: str) -> EncoderConfig | None:
-    """Returns the shape of an ELECTRA checkpoint's generator, or None if it has none.
+    """Reads the shape of the generator in a TensorFlow 1 checkpoint of an ELECTRA.
 
     Args:
-      path: the prefix of a checkpoint, or its folder.
+      path: the prefix of a checkpoint, or its folder; `tensorflow1_checkpoint.find` must find one.
+
+    Returns:
+      An `EncoderConfig`, or None if there is no generator.
 
     Raises:
-      TensorFlow1Error: the model is no BERT, ELECTRA or ALBERT that an `Encoder` can hold.
-      TokenizerError: there is no vocabulary beside the checkpoint.
+      TensorFlow1Error: the checkpoint cannot be read, or the model is no BERT, ELECTRA or ALBERT
+        that an `Encoder` can hold.
+      TokenizerError: there is no vocabulary beside the checkpoint that can be used.
     """
     settings = read_settings(path)
     return None if settings.get("uniform_generator", True) else config_of(settings).generator
 
 
 def config_of(settings: dict) -> PretrainingConfig:
-    """Returns the `PretrainingConfig` for the settings that `read_settings` returned.
+    """Makes a `PretrainingConfig` of the settings that were read from a TensorFlow 1 checkpoint.
 
     Args:
-      settings: of a model with a head of pretraining; missing ones have their defaults.
+      settings: the result of `read_settings` for a model with a head of pretraining; settings that
+        are missing have their defaults.
+
+    Returns:
+      The `PretrainingConfig`.
 
     Raises:
-      ConfigError: a setting is out of range.
+      ConfigError: a setting is out of range, or two do not go together.
     """
     others = ("lower_case", "family")
     values = {name: value for name, value in settings.items() if name not in others}
     return PretrainingConfig(**values | {"encoder": EncoderConfig(**settings["encoder"])})
-
-
-def open_checkpoint(prefix: str) -> tf.train.CheckpointReader:
-    """Opens a checkpoint, for `get_tensor(name)` and `get_variable_to_shape_map()`.
-
-    Args:
-      prefix: the checkpoint, such as "electra/model.ckpt-1000".
-
-    Raises:
-      TensorFlow1Error: it is damaged, or no checkpoint.
-    """
-    try:
-        reader = tf.train.load_checkpoint(prefix)
-        reader.get_variable_to_shape_map()  # fails if a name is no text
-        return reader
-    except (tf.errors.OpError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise TensorFlow1Error(f"{prefix} is no checkpoint: {reason}") from error
-
-
-def shapes_in(prefix: str) -> dict[str, list[int]]:
-    """Returns the shapes of a checkpoint's tensors: name -> sizes.
-
-    Args:
-      prefix: the checkpoint, such as "electra/model.ckpt-1000".
-
-    Raises:
-      TensorFlow1Error: it is damaged, or no checkpoint.
-    """
-    return open_checkpoint(prefix).get_variable_to_shape_map()
-
-
-def scope_of(prefix: str, shapes: dict[str, list[int]]) -> str:
-    """Returns "bert" or "electra", the scope of the encoder's tensors.
-
-    Args:
-      prefix: the checkpoint, for the message.
-      shapes: name of a tensor -> sizes, see `shapes_in`.
-
-    Raises:
-      TensorFlow1Error: there is no such scope.
-    """
-    for scope in ("bert", "electra"):
-        if f"{scope}/embeddings/word_embeddings" in shapes:
-            return scope
-    raise TensorFlow1Error(
-        f"{prefix} holds no bert/embeddings/word_embeddings, nor electra's: it is of another model."
-    )
 
 
 def _encoder_shape(
@@ -265,11 +179,11 @@ def _shape_file(folder: str) -> Path | None:
     Raises:
       TensorFlow1Error: the file is no JSON object.
     """
-    for name in SHAPE_FILES:
-        path = storage.at(folder, name)
+    for name in _SHAPE_FILES:
+        path = file_paths.at(folder, name)
         if not path.is_file():
             continue
-        stated = storage.read_json(path)
+        stated = json_files.read_object_or_empty(path)
         if not stated:
             raise TensorFlow1Error(
                 f"{path} is no JSON object: mend it, or remove it to have the shape from the "
@@ -290,8 +204,8 @@ def _stated_shape(folder: str, is_albert: bool) -> dict:
     path = _shape_file(folder)
     if path is None:
         return shape
-    stated = storage.read_json(path)
-    for name, values in REQUIRED.items():
+    stated = json_files.read_object_or_empty(path)
+    for name, values in _REQUIRED.items():
         value = stated.get(name, values[0])
         if value not in values:
             raise TensorFlow1Error(
@@ -325,39 +239,20 @@ def _generator_settings(prefix: str, shapes: dict[str, list[int]], encoder: dict
     }
 
 
-def has_state(path: str) -> bool:
-    """Returns True if `path` is a TensorFlow 1 checkpoint from which training can continue.
-
-    Released checkpoints have no step or no averages; ALBERT's have the averages of LAMB. All other
-    paths give False.
-
-    Args:
-      path: the prefix of a checkpoint, or a folder.
-
-    Raises:
-      TensorFlow1Error: the checkpoint cannot be read, or the folder holds several.
-    """
-    prefix = find(path)
-    if prefix is None:
-        return False
-    names = shapes_in(prefix)
-    has_averages = any(name.endswith("/adam_m") for name in names)
-    return STEP in names and has_averages and f"{SHARED_LAYER}/LayerNorm/gamma" not in names
-
-
 def require_encoder(path: str, encoder: EncoderConfig) -> None:
-    """Checks that the encoder in a checkpoint has a shape; returns nothing.
+    """Checks that settings describe the encoder in a TensorFlow 1 checkpoint; returns nothing.
 
     Args:
-      path: the prefix of a checkpoint, or its folder.
-      encoder: the shape; settings of training alone, such as dropout, are not compared.
+      path: the prefix of a checkpoint of BERT or ELECTRA, or its folder.
+      encoder: the shape that the settings describe; settings of training alone, such as dropout,
+        are not compared.
 
     Raises:
-      TensorFlow1Error: it has another shape, or the checkpoint cannot be read.
+      TensorFlow1Error: the encoder there has another shape, or the checkpoint cannot be read.
     """
-    prefix = find(path)
-    shapes = shapes_in(prefix)
-    known = _encoder_shape(prefix, shapes, scope_of(prefix, shapes))
+    prefix = tensorflow1_checkpoint.find(path)
+    shapes = tensorflow1_checkpoint.shapes_in(prefix)
+    known = _encoder_shape(prefix, shapes, tensorflow1_checkpoint.scope_of(prefix, shapes))
     known |= _stated_shape(os.path.dirname(prefix), is_albert=False)
     for name, value in known.items():
         given = getattr(encoder, name)

@@ -1,8 +1,8 @@
 """Restores and writes the weights of checkpoints of TensorFlow 1.
 
 Those of google-research's electra, bert and albert are read, and those of electra written. With the
-optimizer's averages, training continues there, or here, where it stopped. `tensorflow1_settings`
-finds the checkpoints and reads the models' settings.
+optimizer's averages, training continues there, or here, where it stopped. `tensorflow1_checkpoint`
+finds the checkpoints, and `tensorflow1_settings` reads the models' settings.
 """
 
 from __future__ import annotations
@@ -16,21 +16,18 @@ from tfbio.objectives.electra import Electra
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.training import optimization
 from tfbio.weights import weight_names
-from tfbio.weights.tensorflow1_settings import (
-    DISCRIMINATOR,
-    GENERATOR,
-    PAIR_HEAD,
+from tfbio.weights.tensorflow1_checkpoint import (
     STEP,
-    WORD_HEAD,
     TensorFlow1Error,
     find,
     open_checkpoint,
     scope_of,
     shapes_in,
 )
+from tfbio.weights.tensorflow1_settings import DISCRIMINATOR, GENERATOR, PAIR_HEAD, WORD_HEAD
 
 # The averages of Adam: the suffix of their names in checkpoints -> the slot of our optimizer.
-SLOTS = {"adam_m": "m", "adam_v": "v"}
+_SLOTS = {"adam_m": "m", "adam_v": "v"}
 
 
 def load(
@@ -38,11 +35,13 @@ def load(
     model: Electra | MaskedLanguageModel,
     optimizer: optimization.Adam | None = None,
 ) -> None:
-    """Restores the weights of `model`, and the averages and the step of `optimizer`.
+    """Restores a model's weights from a TensorFlow 1 checkpoint, and an optimizer's averages.
+
+    Returns nothing. With the averages goes the step, the optimizer's `iterations`.
 
     Args:
-      prefix: the checkpoint, such as `electra/model.ckpt-1000`.
-      model: a model of the same shape.
+      prefix: the prefix of the checkpoint, such as "electra/model.ckpt-1000".
+      model: a model of the same shape, whose variables are assigned.
       optimizer: the model's optimizer, if training is to continue; None for the weights alone.
 
     Raises:
@@ -52,11 +51,11 @@ def load(
 
 
 def restore_encoder(path: str, encoder: Encoder) -> None:
-    """Assigns the weights of the encoder in a checkpoint to `encoder`; returns nothing.
+    """Restores an encoder's weights from a TensorFlow 1 checkpoint; returns nothing.
 
     Args:
       path: the prefix of a checkpoint, or its folder.
-      encoder: an encoder of the same shape.
+      encoder: an encoder of the same shape, whose variables are assigned.
 
     Raises:
       TensorFlow1Error: a tensor is missing or of another shape. Nothing is changed then.
@@ -67,11 +66,13 @@ def restore_encoder(path: str, encoder: Encoder) -> None:
 
 
 def restore_pooler(path: str, pooler: keras.layers.Dense) -> None:
-    """Restores BERT's or ALBERT's pooler; leaves `pooler` as it is if the checkpoint has none.
+    """Restores the weights of BERT's or ALBERT's pooler from a TensorFlow 1 checkpoint.
+
+    Returns nothing. Leaves `pooler` as it is if the checkpoint has none.
 
     Args:
       path: the prefix of a checkpoint, or its folder.
-      pooler: a layer of the same shape: kernel float32 [hidden, hidden], bias [hidden].
+      pooler: a layer of the same shape: kernel float32 [hidden, hidden], bias float32 [hidden].
 
     Raises:
       TensorFlow1Error: a tensor is missing or of another shape.
@@ -82,14 +83,14 @@ def restore_pooler(path: str, pooler: keras.layers.Dense) -> None:
 
 
 def restore_electra(path: str, model: Electra) -> None:
-    """Restores the weights of an ELECTRA, or of its discriminator from a BERT; returns nothing.
+    """Restores an ELECTRA's weights from a TensorFlow 1 checkpoint; returns nothing.
 
-    If the checkpoint has no generator, or no head of the discriminator, that part of `model` stays
-    as it is.
+    The checkpoint may also be of a BERT, for the discriminator. If it has no generator, or no head
+    of the discriminator, that part of `model` stays as it is.
 
     Args:
       path: the prefix of a checkpoint, or its folder.
-      model: a model of the same shape.
+      model: a model of the same shape, whose variables are assigned.
 
     Raises:
       TensorFlow1Error: a tensor is missing or of another shape. Nothing is changed then.
@@ -106,11 +107,13 @@ def restore_electra(path: str, model: Electra) -> None:
 
 
 def restore_masked_language_model(path: str, model: MaskedLanguageModel) -> None:
-    """Restores a masked language model from a checkpoint of BERT or ALBERT; returns nothing.
+    """Restores a masked language model's weights from a TensorFlow 1 checkpoint.
+
+    Returns nothing. The checkpoint is of a BERT or ALBERT.
 
     Args:
       path: the prefix of a checkpoint, or its folder.
-      model: a model of the same shape.
+      model: a model of the same shape, whose variables are assigned.
 
     Raises:
       TensorFlow1Error: a tensor is missing or of another shape. Nothing is changed then.
@@ -154,13 +157,19 @@ def _assign(prefix: str, named: list[weight_names.Named]) -> None:
 
 
 def write(prefix: str, model: Electra, optimizer: optimization.Adam | None = None) -> None:
-    """Writes a checkpoint that the original code reads: `PREFIX.index` and `PREFIX.data-*`.
+    """Writes an ELECTRA's weights as a TensorFlow 1 checkpoint, which the original code reads.
+
+    Returns nothing. The files are `PREFIX.index` and `PREFIX.data-*`.
 
     Args:
-      prefix: the checkpoint to write; its folder must exist.
+      prefix: the prefix of the checkpoint to write, such as "electra/model.ckpt-1000"; its folder
+        must exist.
       model: the model.
-      optimizer: the model's optimizer. Without it, that code can fine-tune the weights, but cannot
-        continue pretraining.
+      optimizer: the model's optimizer, whose averages and step are written, too. Without it, that
+        code can fine-tune the weights, but cannot continue pretraining.
+
+    Raises:
+      tf.errors.OpError: the files cannot be written.
     """
     tensors = {}
     for variable, names in _tensors(model, optimizer):
@@ -221,6 +230,6 @@ def _tensors(
         )
         for variable, names in weights
         if id(variable) in trainable
-        for theirs, ours in SLOTS.items()
+        for theirs, ours in _SLOTS.items()
     ]
     return [*weights, *averages, weight_names.Named(optimizer.iterations, [STEP])]

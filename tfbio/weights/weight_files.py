@@ -22,8 +22,8 @@ import ml_dtypes  # noqa: F401  numpy's bfloat16, which safetensors asks numpy f
 import numpy as np
 import safetensors
 
-from tfbio.base import storage
-from tfbio.base.cli import UserError
+from tfbio.base import file_paths, messages, storage
+from tfbio.base.errors import UserError
 
 # The names that `save_pretrained` gives, the preferred one first. An index lists the shards of
 # large models.
@@ -35,10 +35,10 @@ NAMES = (
 )
 # A header has about 100 bytes for each tensor. safetensors itself reads up to 100 MB, which takes
 # more than 1 GB of memory.
-MOST_HEADER_BYTES = 10_000_000
-FLOATS = ("float32", "float16", "bfloat16")
+_MOST_HEADER_BYTES = 10_000_000
+_FLOATS = ("float32", "float16", "bfloat16")
 # In earlier versions a file could make the weights-only loader run code (CVE-2025-32434).
-FIRST_SAFE_TORCH = (2, 6)
+_FIRST_SAFE_TORCH = (2, 6)
 
 
 class WeightFileError(UserError):
@@ -46,13 +46,14 @@ class WeightFileError(UserError):
 
 
 class Tensor(NamedTuple):
-    """A tensor in a file.
+    """A tensor in a file of weights from elsewhere, whose values are read when they are wanted.
 
     Attributes:
-      path: the file.
+      path: the path of the file.
       shape: its shape in the file.
       read: takes nothing and returns its values as float32 `[*shape]`, without rounding. It raises
-        a WeightFileError if a value is not finite, or if their type is none of `FLOATS`.
+        a WeightFileError if a value is not finite, or if their type is not float32, float16 or
+        bfloat16.
     """
 
     path: Path
@@ -61,57 +62,59 @@ class Tensor(NamedTuple):
 
 
 def find(folder: str) -> Path:
-    """Returns the path of the file with the weights in a folder, or of the index of several files.
+    """Finds the file of weights in a folder, or the index of several files.
 
     Args:
-      folder: the folder of a model.
+      folder: the folder of a model from elsewhere.
 
     Returns:
-      The path; that of safetensors, if PyTorch's file is there, too.
+      The path of the file or of the index; that of safetensors, if PyTorch's file is there, too.
 
     Raises:
       WeightFileError: there is no file of weights.
     """
     for name in NAMES:
-        path = storage.at(folder, name)
+        path = file_paths.at(folder, name)
         if path.is_file():
             return path
     raise WeightFileError(
-        f"{storage.at(folder, NAMES[0])} is missing: save the model with save_pretrained(folder), "
-        "which writes it."
+        f"{file_paths.at(folder, NAMES[0])} is missing: save the model with "
+        "save_pretrained(folder), which writes it."
     )
 
 
 def sha256_of(folder: str) -> str:
-    """Computes a hash of the weights in a folder.
+    """Computes a hash of the files of weights in a folder.
 
     Args:
-      folder: the folder of a model.
+      folder: the folder of a model from elsewhere, on a local disk.
 
     Returns:
       The SHA-256 of the file, 64 hexadecimal digits; of several shards that of their hashes, one
       after the other.
 
     Raises:
-      WeightFileError: there is no file of weights, or an index cannot be used.
+      WeightFileError: there is no file of weights, it is on another machine, or an index cannot be
+        used.
+      OSError: a file cannot be read.
     """
     hashes = [storage.sha256_of(path) for path in _files(folder)]
     return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
 
 
 def open_all(folder: str) -> dict[str, Tensor]:
-    """Opens all tensors in a folder, without reading their values.
+    """Opens all files of weights in a folder, without reading the values of their tensors.
 
     Args:
-      folder: the folder of a model.
+      folder: the folder of a model from elsewhere, on a local disk.
 
     Returns:
-      The name of each tensor in `transformers` -> the tensor. Names of old files that end in
+      The name of each tensor in `transformers` -> the `Tensor`. Names of old files that end in
       LayerNorm.gamma or LayerNorm.beta end in LayerNorm.weight or LayerNorm.bias here.
 
     Raises:
       WeightFileError: there is no file, one is damaged, remote or unsafe, or two tensors have the
-        same name; or it is PyTorch's, and PyTorch is missing or older than `FIRST_SAFE_TORCH`.
+        same name; or it is PyTorch's, and PyTorch is missing or older than 2.6.
     """
     tensors = {}
     for path in _files(folder):
@@ -137,7 +140,7 @@ def _files(folder: str) -> list[Path]:
       WeightFileError: there is no file, or the index is damaged or names another file.
     """
     path = find(folder)
-    if storage.is_remote(path):
+    if file_paths.is_remote(path):
         raise WeightFileError(f"{path} is not on this machine: copy its folder to a local disk.")
     if path.suffix != ".json":
         return [path]
@@ -174,7 +177,7 @@ def _check_beginning(path: Path) -> None:
             beginning = stream.read(500)
     except OSError as error:
         raise WeightFileError(
-            f"{path} cannot be read ({storage.reason(error)}): look at its permissions."
+            f"{path} cannot be read ({messages.reason(error)}): look at its permissions."
         ) from error
     if not beginning:
         raise WeightFileError(f"{path} is empty: get it again.")
@@ -204,7 +207,7 @@ def _open_safetensors(path: Path) -> dict[str, Tensor]:
         headers = {name: (tuple(x.get_shape()), x.get_dtype()) for name, x in parts.items()}
     except (OSError, ValueError, RecursionError, safetensors.SafetensorError) as error:
         raise WeightFileError(
-            f"{path} cannot be read ({storage.reason(error)}): {damaged}."
+            f"{path} cannot be read ({messages.reason(error)}): {damaged}."
         ) from error
 
     def reader(name: str, dtype: str) -> Callable[[], np.ndarray]:
@@ -236,7 +239,7 @@ def _check_header(path: Path) -> None:
         if len(length) < 8:
             raise ValueError("it ends before its header")
         (length,) = struct.unpack("<Q", length)
-        if length > MOST_HEADER_BYTES:
+        if length > _MOST_HEADER_BYTES:
             raise ValueError(f"a header of {length} bytes is no model's")
         json.loads(stream.read(length), object_pairs_hook=no_name_twice)
 
@@ -254,7 +257,7 @@ def _open_pytorch(path: Path) -> dict[str, Tensor]:
             f"{path} needs PyTorch: run `pip install torch`, or save the model as safetensors."
         ) from error
     version = tuple(int(number) for number in torch.__version__.split(".")[:2])
-    if version < FIRST_SAFE_TORCH:
+    if version < _FIRST_SAFE_TORCH:
         raise WeightFileError(
             f"{path} is not safe to read with PyTorch {torch.__version__}: run `pip install "
             "'torch>=2.6'`, or save the model as safetensors."
@@ -320,10 +323,10 @@ def _is_whole_zip(path: Path) -> bool:
 
 def _checked(path: Path, name: str, dtype: str, read: Callable[[], np.ndarray]) -> np.ndarray:
     """Reads the values of a tensor as float32, see `Tensor.read`."""
-    if dtype not in FLOATS:
+    if dtype not in _FLOATS:
         raise WeightFileError(
-            f"{path} has {name} in {dtype}: save the model in {', '.join(FLOATS[:-1])} or "
-            f"{FLOATS[-1]}."
+            f"{path} has {name} in {dtype}: save the model in {', '.join(_FLOATS[:-1])} or "
+            f"{_FLOATS[-1]}."
         )
     value = read().astype(np.float32, copy=False)
     if not np.isfinite(value).all():

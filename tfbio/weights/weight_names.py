@@ -22,12 +22,12 @@ from tfbio.objectives.masked_language_model import MaskedLanguageModelHead, Sent
 
 
 class Named(NamedTuple):
-    """A variable, or a value, with its original name.
+    """A weight with its names: a variable, or a value, and its original name.
 
     Attributes:
       variable: a variable of the model, or a float32 tensor in its place.
-      names: its name in a list of one; several names where its last axis joins equal parts, as that
-        of query, key and value, float32 [hidden, 3 * hidden], does.
+      names: its original name, with slashes, in a list of one; several names where its last axis
+        joins equal parts, as that of query, key and value, float32 [hidden, 3 * hidden], does.
     """
 
     variable: tf.Variable | tf.Tensor
@@ -35,7 +35,7 @@ class Named(NamedTuple):
 
 
 # Original names that `transformers` changes in more than the way of writing -> names there.
-RENAMED = {
+_RENAMED = {
     "generator_predictions/output_bias": "generator_lm_head/bias",
     "discriminator_predictions/dense_1/kernel": "discriminator_predictions/dense_prediction/kernel",
     "discriminator_predictions/dense_1/bias": "discriminator_predictions/dense_prediction/bias",
@@ -43,8 +43,8 @@ RENAMED = {
 }
 
 
-class TextHead(NamedTuple):
-    """The two layers on [CLS] in a family's ForSequenceClassification.
+class _TextHead(NamedTuple):
+    """The names of the two layers on [CLS] in a family's ForSequenceClassification.
 
     Attributes:
       text_head: the equivalent `text_layer` of `HeadConfig`.
@@ -58,25 +58,25 @@ class TextHead(NamedTuple):
 
 
 TEXT_HEADS = {
-    "albert": TextHead("tanh", "albert/pooler", "classifier"),
-    "bert": TextHead("tanh", "bert/pooler/dense", "classifier"),
-    "electra": TextHead("gelu", "classifier/dense", "classifier/out_proj"),
-    "roberta": TextHead("tanh", "classifier/dense", "classifier/out_proj"),
+    "albert": _TextHead("tanh", "albert/pooler", "classifier"),
+    "bert": _TextHead("tanh", "bert/pooler/dense", "classifier"),
+    "electra": _TextHead("gelu", "classifier/dense", "classifier/out_proj"),
+    "roberta": _TextHead("tanh", "classifier/dense", "classifier/out_proj"),
 }
 
 
 def hugging_face_name(name: str) -> tuple[str, bool]:
-    """Returns the name of a weight in `transformers`.
+    """Translates the original name of a weight into its name in `transformers`.
 
     Args:
       name: its original name, with slashes, such as "bert/encoder/layer_0/output/dense/kernel".
 
     Returns:
-      The name with dots, such as "bert.encoder.layer.0.output.dense.weight", and True if the tensor
-      is transposed there, as all kernels are: [outputs, inputs].
+      A pair of the name with dots, such as "bert.encoder.layer.0.output.dense.weight", and True if
+      the tensor is transposed there, as all kernels are: [outputs, inputs]; else False.
     """
     transposed = name.endswith("/kernel")
-    name = RENAMED.get(name, name)
+    name = _RENAMED.get(name, name)
     name = re.sub(r"/(kernel|gamma)$", "/weight", name)
     name = re.sub(r"/beta$", "/bias", name)
     name = re.sub(r"_embeddings$", "_embeddings/weight", name)
@@ -85,14 +85,14 @@ def hugging_face_name(name: str) -> tuple[str, bool]:
 
 
 def of_electra(model: Electra) -> list[Named]:
-    """Names the weights of an ELECTRA as google-research/electra's pretraining saves them.
+    """Names all weights of an ELECTRA as google-research/electra's pretraining saves them.
 
     Args:
       model: generator and discriminator; a generator without weights has no names.
 
     Returns:
-      All variables with their original names: encoder, generator if there is one, discriminator's
-      head. Each variable is named once, also where both share it.
+      A list of `Named`, all variables with their original names: encoder, generator if there is
+      one, discriminator's head. Each variable is named once, also where both share it.
     """
     names = of_encoder(model.encoder, "electra")
     if model.generator_head is not None:
@@ -100,39 +100,45 @@ def of_electra(model: Electra) -> list[Named]:
         if generator is model.encoder:  # with `untied_generator` false
             return names + of_generator_head(model) + of_discriminator_head(model)
         if generator.embeddings is not model.encoder.embeddings:
-            names += of_embeddings(generator.embeddings, "generator/embeddings")
-        names += of_layers(generator, "generator")
+            names += _of_embeddings(generator.embeddings, "generator/embeddings")
+        names += _of_layers(generator, "generator")
         names += of_generator_head(model)
     return names + of_discriminator_head(model)
 
 
 def of_generator_head(model: Electra) -> list[Named]:
-    """Names the weights of a generator's head, which scores words.
+    """Names the weights of the head of an ELECTRA's generator, which scores words.
 
     Args:
       model: an ELECTRA that has a generator.
 
     Returns:
-      Kernel and bias of its dense layer, gamma and beta of its LayerNorm, and the bias of the
-      scores.
+      A list of `Named`: kernel and bias of its dense layer, gamma and beta of its LayerNorm, and
+      the bias of the scores.
+
+    Raises:
+      AttributeError: there is no generator.
     """
     scope = "generator_predictions"
     return of_word_head(model.generator_head, scope, f"{scope}/output_bias")
 
 
 def of_task_model(model: TaskModel, head_name: str, family: str) -> list[Named]:
-    """Names the weights of a fine-tuned model as the classes of a family in `transformers` do.
+    """Names all weights of a fine-tuned model as the classes of a family in `transformers` do.
 
     Args:
       model: a model with `token_layer` "linear". A model of texts has the family's `text_layer`, or
         for ELECTRA's class also none.
       head_name: the name of the layer that computes the logits of tokens; "" for a model of texts,
         whose layers the family names. See `TaskType.hugging_face_head`.
-      family: a key of `TEXT_HEADS`.
+      family: "albert", "bert", "electra" or "roberta".
 
     Returns:
-      All variables of encoder, pooler and head with their names. Where a model of texts has one
-      layer, its place is taken by the values of the two of `of_text_head`.
+      A list of `Named`, all variables of encoder, pooler and head with their original names. Where
+      a model of texts has one layer, its place is taken by the values of the two of `of_text_head`.
+
+    Raises:
+      KeyError: there is no such family.
     """
     head, names = TEXT_HEADS[family], of_encoder(model.encoder, family)
     if head_name:
@@ -143,31 +149,35 @@ def of_task_model(model: TaskModel, head_name: str, family: str) -> list[Named]:
 
 
 def of_pooler(pooler: keras.layers.Dense, family: str) -> list[Named]:
-    """Names the weights of the first of the two layers on [CLS].
+    """Names the weights of a pooler, the first of the two layers on [CLS] of a family's models.
 
     Args:
       pooler: the layer.
-      family: a key of `TEXT_HEADS`.
+      family: "albert", "bert", "electra" or "roberta".
 
     Returns:
-      Its kernel, float32 [hidden, hidden], and its bias, float32 [hidden].
+      A list of two `Named`: its kernel, float32 [hidden, hidden], and its bias, float32 [hidden].
+
+    Raises:
+      KeyError: there is no such family.
     """
     return _dense(pooler, TEXT_HEADS[family].pooler)
 
 
 def of_text_head(model: TaskModel) -> list[Named]:
-    """Writes the one layer on [CLS] as the two of `ElectraForSequenceClassification`.
+    """Names the weights of a text's one layer on [CLS], rewritten as the two of ELECTRA's class.
 
-    The first of the two has gelu, and gelu(x) - gelu(-x) = x (Phi(x) + Phi(-x)) = x. So the first
-    layer computes the logits and their opposites, and the second subtracts them. The first must be
-    at least twice as wide as there are outputs.
+    `ElectraForSequenceClassification` has two. The first of them has gelu, and gelu(x) - gelu(-x) =
+    x (Phi(x) + Phi(-x)) = x. So the first layer computes the logits and their opposites, and the
+    second subtracts them. The first must be at least twice as wide as there are outputs.
 
     Args:
       model: a model of texts without `pooler`; its head's kernel is float32 [hidden, outputs].
 
     Returns:
-      The values with their names: kernel [hidden, hidden] and bias [hidden] of the first layer,
-      then kernel [hidden, outputs] and bias [outputs] of the second, float32 each.
+      A list of four `Named`, float32 values with their original names: kernel [hidden, hidden] and
+      bias [hidden] of the first layer, then kernel [hidden, outputs] and bias [outputs] of the
+      second.
     """
     kernel, bias = model.head.kernel, model.head.bias
     size, outputs = kernel.shape
@@ -185,17 +195,17 @@ def of_text_head(model: TaskModel) -> list[Named]:
 def of_word_head(
     head: MaskedLanguageModelHead, scope: str, bias: str, norm: str = "LayerNorm"
 ) -> list[Named]:
-    """Names the weights of a head that scores words, without its last ones, the token embeddings.
+    """Names the weights of a head that scores words, without the token embeddings.
 
     Args:
       head: the head.
-      scope: the scope of its names.
-      bias: the name of the bias of the scores.
+      scope: the scope of its names, such as "cls/predictions/transform".
+      bias: the name of the bias of the scores, such as "cls/predictions/output_bias".
       norm: the name of its LayerNorm, in that scope.
 
     Returns:
-      Kernel and bias of its dense layer, gamma and beta of its LayerNorm, and the bias of the
-      scores, float32 [vocab_size].
+      A list of `Named`: kernel and bias of its dense layer, gamma and beta of its LayerNorm, and
+      the bias of the scores, float32 [vocab_size].
     """
     return [
         *_dense(head.dense, f"{scope}/dense"),
@@ -209,17 +219,26 @@ def of_sentence_pair_head(head: SentencePairHead, pooler: str, classifier: str) 
 
     Args:
       head: the head.
-      pooler: the scope of its first layer.
-      classifier: the scope of its second layer.
+      pooler: the scope of its first layer, such as "bert/pooler/dense".
+      classifier: the scope of its second layer, such as "cls/seq_relationship".
 
     Returns:
-      Kernel and bias of the first layer, then those of the second.
+      A list of four `Named`: kernel, float32 [hidden, hidden], and bias of the first layer, then
+      kernel, float32 [hidden, 2], and bias of the second.
     """
     return _dense(head.pooler, pooler) + _dense(head.classifier, classifier)
 
 
 def of_discriminator_head(model: Electra) -> list[Named]:
-    """Names kernel and bias of the two dense layers of a discriminator's head, in their order."""
+    """Names the weights of the head of an ELECTRA's discriminator.
+
+    Args:
+      model: an ELECTRA.
+
+    Returns:
+      A list of four `Named`: kernel, float32 [hidden, hidden], and bias of the first dense layer,
+      then kernel, float32 [hidden, 1], and bias of the second.
+    """
     scope = "discriminator_predictions"
     return [
         *_dense(model.discriminator_dense, f"{scope}/dense"),
@@ -228,20 +247,22 @@ def of_discriminator_head(model: Electra) -> list[Named]:
 
 
 def of_encoder(encoder: Encoder, scope: str) -> list[Named]:
-    """Names the weights of an encoder.
+    """Names all weights of an encoder, from the embeddings to the last layer.
 
     Args:
       encoder: the encoder.
-      scope: "generator", or the family, see `hugging_face_settings.FAMILIES`.
+      scope: the scope of their names, "generator" or the family: "albert", "bert", "electra" or
+        "roberta".
 
     Returns:
-      All its variables with their original names: first those of `of_embeddings`, then those of
-      `of_layers`.
+      A list of `Named`, its variables with their original names: those of the embeddings, of the
+      projection if there is one, and of the layers. The kernel and the bias of the attention's
+      query, key and value are one variable each, with three names. A shared layer is named once.
     """
-    return of_embeddings(encoder.embeddings, f"{scope}/embeddings") + of_layers(encoder, scope)
+    return _of_embeddings(encoder.embeddings, f"{scope}/embeddings") + _of_layers(encoder, scope)
 
 
-def of_embeddings(embeddings: Embeddings, scope: str) -> list[Named]:
+def _of_embeddings(embeddings: Embeddings, scope: str) -> list[Named]:
     """Names the weights of embeddings.
 
     Args:
@@ -260,7 +281,7 @@ def of_embeddings(embeddings: Embeddings, scope: str) -> list[Named]:
     ]
 
 
-def of_layers(encoder: Encoder, scope: str) -> list[Named]:
+def _of_layers(encoder: Encoder, scope: str) -> list[Named]:
     """Names the weights of an encoder's layers and of the projection before them.
 
     Args:
@@ -305,7 +326,7 @@ def _of_shared_layer(encoder: Encoder, scope: str) -> list[Named]:
 
 
 # Names of parts of ALBERT's layer: in `transformers` -> in google-research/albert.
-ORIGINAL_ALBERT = {
+_ORIGINAL_ALBERT = {
     "attention/query": "attention_1/self/query",
     "attention/key": "attention_1/self/key",
     "attention/value": "attention_1/self/value",
@@ -318,13 +339,17 @@ ORIGINAL_ALBERT = {
 
 
 def original_albert_name(name: str) -> str:
-    """Returns the name in google-research/albert of a weight of ALBERT's encoder.
+    """Translates the name of a weight of ALBERT's encoder into that of google-research/albert.
 
     Args:
-      name: its name in `transformers` with slashes, as `of_encoder` gives it.
+      name: its name in `transformers` with slashes, as `of_encoder` gives it, such as
+        "albert/embeddings/word_embeddings".
 
     Returns:
-      The name, with slashes, such as "bert/embeddings/word_embeddings".
+      The original name, with slashes, such as "bert/embeddings/word_embeddings".
+
+    Raises:
+      KeyError: the layer has no such part.
     """
     name = name.replace("albert/", "bert/", 1)
     layer, layer_in_original = (
@@ -334,7 +359,7 @@ def original_albert_name(name: str) -> str:
     if not name.startswith(layer):
         return name
     part, _, weight = name.removeprefix(layer).rpartition("/")
-    return f"{layer_in_original}{ORIGINAL_ALBERT[part]}/{weight}"
+    return f"{layer_in_original}{_ORIGINAL_ALBERT[part]}/{weight}"
 
 
 def _dense(dense: Dense | keras.layers.Dense, *scopes: str) -> list[Named]:

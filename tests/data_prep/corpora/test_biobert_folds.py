@@ -6,7 +6,7 @@ import pytest
 
 from data_prep.corpora import biobert_folds, corpus_splits, released_files
 from tests import reference
-from tfbio.task_types import tasks
+from tfbio.task_types import task_table
 
 
 def release(folder, fold, train, test):
@@ -43,7 +43,7 @@ def test_a_ninth_is_for_development(name, tmp_path):
     release(tmp_path, 1, rows[:2], rows[:2])
     release(tmp_path, 10, rows[:18], rows[18:])
     corpus_splits.write(tmp_path / "out", biobert_folds.read_examples(tmp_path, 10), False)
-    examples = tasks.TASKS[name].examples(str(tmp_path / "out"))
+    examples = task_table.TASKS[name].examples(str(tmp_path / "out"))
     result = [(x.text, x.label) for split in corpus_splits.SPLITS for x in examples[split]]
     assert result == rows and [len(x) for x in examples.values()] == [16, 2, 2]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from data_prep.corpora import clinical_sts, released_files
-from tfbio.task_types import tasks
+from tfbio.task_types import task_table
 
 
 def release(folder, train, test="One.\tTwo.\t2\n"):
@@ -17,7 +17,7 @@ def test_a_tenth_is_for_development(command, tmp_path):
     release(tmp_path, train + "Patient 3.\tThe pt 3.\t3.0\n")
     done = command("corpora.clinical_sts", f"--input={tmp_path}", f"--output={tmp_path}/out")
     assert done.returncode == 0, done.stderr
-    examples = tasks.TASKS["clinical_sts"].examples(str(tmp_path / "out"))
+    examples = task_table.TASKS["clinical_sts"].examples(str(tmp_path / "out"))
     sizes = {split: len(result) for split, result in examples.items()}
     assert sizes == {"train": 27, "dev": 3, "test": 1}
     assert done.stdout.splitlines() == [f"{split}: {n} pairs" for split, n in sizes.items()]
@@ -41,7 +41,7 @@ def test_development_as_in_table_1_of_bioelectras_paper(command, tmp_path):
     given = [f"--input={tmp_path}/in", f"--output={tmp_path}/out", "--dev_fraction=0.2"]
     done = command("corpora.clinical_sts", *given)
     assert done.stdout.splitlines() == ["train: 1,312 pairs", "dev: 329 pairs", "test: 412 pairs"]
-    examples = tasks.TASKS["clinical_sts"].examples(str(tmp_path / "out"))
+    examples = task_table.TASKS["clinical_sts"].examples(str(tmp_path / "out"))
     assert {split: len(rows) for split, rows in examples.items()} == {
         "train": 1312,
         "dev": 329,

@@ -1,7 +1,7 @@
 import pytest
 
 from data_prep.corpora import corpus_splits, released_files
-from tfbio.base.document_records import hash_fraction
+from tfbio.base.held_out import hash_fraction
 
 
 def test_splits_are_written_together_or_not_at_all(tmp_path):
@@ -90,3 +90,12 @@ def test_what_is_held_out_is_the_same_in_every_process(said_in_new_processes):
         "print(sorted(corpus_splits.hold_out({f'note {i}': {'x', 'y'} for i in range(40)})))"
     )
     assert len(said_in_new_processes(program)) == 1
+
+
+def test_both_forms_of_lists_are_read(tmp_path):
+    (tmp_path / "lines.tsv").write_text("a/Ethacrynic acid.xml\nb.xml\n")
+    (tmp_path / "commas.tsv").write_text("1.txt,2.txt\n")
+    assert corpus_splits.read_index(tmp_path, "lines.tsv") == ["a/Ethacrynic acid.xml", "b.xml"]
+    assert corpus_splits.read_index(tmp_path, "commas.tsv") == ["1.txt", "2.txt"]
+    with pytest.raises(released_files.CorpusError, match=r"dev\.tsv cannot be read.*--index"):
+        corpus_splits.read_index(tmp_path, "dev.tsv")

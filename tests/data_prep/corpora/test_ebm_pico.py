@@ -11,7 +11,7 @@ import tarfile
 
 import pytest
 
-from data_prep.corpora import ebm_pico, released_files
+from data_prep.corpora import corpus_splits, ebm_pico, released_files
 from tests import reference
 
 FOLDERS = {"train": "train", "dev": "train", "test": "test/gold"}
@@ -59,9 +59,9 @@ def test_the_published_files_byte_for_byte(command, tmp_path):
             splits[split][pmid] = [token for token, _ in rows], labels
     release(tmp_path / "ebm_nlp_2_00.tar.gz", splits)
     for split in published:
-        assert released_files.read_index(
-            tmp_path, f"{split}_pmid.tsv"
-        ) == released_files.read_index(data / "index", f"{split}_pmid.tsv")
+        assert corpus_splits.read_index(tmp_path, f"{split}_pmid.tsv") == corpus_splits.read_index(
+            data / "index", f"{split}_pmid.tsv"
+        )
     flags = (f"--input={tmp_path}", f"--index={tmp_path}", f"--output={tmp_path}/out")
     done = command("corpora.ebm_pico", *flags)
     assert done.returncode == 0, done.stderr

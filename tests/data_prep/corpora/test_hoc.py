@@ -48,7 +48,7 @@ def test_labels_of_each_sentence():
         (coded(1), "", "7_s3"),  # an empty line keeps its number; labels too many are ignored
     ]
     assert hoc.labels_of((coded(7, 9), "", "")) == [hoc.HALLMARKS[7], hoc.HALLMARKS[9]]
-    assert hoc.labels_of(hoc.HOC_HEADER) == []
+    assert hoc.labels_of(hoc.HEADER) == []
 
 
 def test_what_does_not_fit_is_named():

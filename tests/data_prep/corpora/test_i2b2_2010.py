@@ -8,7 +8,7 @@ import tarfile
 import pytest
 
 from data_prep.corpora import corpus_splits, i2b2_2010, released_files
-from tfbio.task_types import tasks
+from tfbio.task_types import task_table
 
 TEXT = "Made up :\nInventol for made up  fever and ache .\n A scan showed ache .\n"
 CON = (
@@ -77,7 +77,7 @@ def test_relations(command, tmp_path):
     lines = [json.loads(x) for x in (tmp_path / "out/left_out.jsonl").read_text().splitlines()]
     names = ["a.rel", "b.rel", "c.rel", "0001.rel"]
     assert sorted(line["file"] for line in lines) == sorted(names)
-    examples = tasks.TASKS["i2b2_2010_re"].examples(str(tmp_path / "out"))
+    examples = task_table.TASKS["i2b2_2010_re"].examples(str(tmp_path / "out"))
     result = [(x.id, x.text, x.label) for x in examples["test"]]
     assert result == [(f"0001.{row[0]}", *row[1:]) for row in ROWS]
     names = {split: {x.id.partition(".")[0] for x in examples[split]} for split in examples}
@@ -92,7 +92,7 @@ def test_concepts(tmp_path):
     release(tmp_path)
     splits, counts = i2b2_2010.read_examples(tmp_path, concepts=True)
     corpus_splits.write(tmp_path / "out", splits, False)
-    sentences = tasks.TASKS["i2b2_2010_ner"].examples(str(tmp_path / "out"))["test"]
+    sentences = task_table.TASKS["i2b2_2010_ner"].examples(str(tmp_path / "out"))["test"]
     tagged = [" ".join(map("/".join, zip(x.words, x.tags, strict=True))) for x in sentences]
     assert tagged == [
         "Made/O up/O :/O",

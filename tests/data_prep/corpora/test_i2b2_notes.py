@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from data_prep.corpora import corpus_splits, i2b2_notes, notes, released_files
-from tfbio.task_types import tasks
+from data_prep.corpora import clinical_notes, corpus_splits, i2b2_notes, released_files
+from tfbio.task_types import task_table
 
 BODY = "Admitted with fevers & chills .\nGiven Inventol\u00ae .\n"
 FOLDERS = {
@@ -73,7 +73,7 @@ def test_events_of_2012(command, tmp_path):
         "dev: 1 OCCURRENCE, 1 PROBLEM, 1 TREATMENT",
         "test: 1 OCCURRENCE, 1 PROBLEM, 1 TREATMENT",
     ]
-    examples = tasks.TASKS["i2b2_2012"].examples(str(tmp_path / "out"))
+    examples = task_table.TASKS["i2b2_2012"].examples(str(tmp_path / "out"))
     assert tagged(examples["test"]) == tagged(examples["dev"]) == EXPECTED
     assert tagged(examples["train"]) == EXPECTED * 3
 
@@ -121,7 +121,7 @@ def test_no_kind_is_counted_and_an_ampersand_may_stand_for_itself():
     file = released_files.File("1.xml", note(BODY, tags).encode())
     _, mentions = i2b2_notes.read_note(file, "2012", counts)
     assert [x.parts for x in mentions] == [((15, 30),)] * 2
-    assert counts == {notes.MENTIONS: 1, i2b2_notes.NO_KIND: 1}
+    assert counts == {clinical_notes.MENTIONS: 1, i2b2_notes.NO_KIND: 1}
 
 
 def test_offsets_beyond_the_note_are_counted_and_named(tmp_path):
@@ -129,7 +129,7 @@ def test_offsets_beyond_the_note_are_counted_and_named(tmp_path):
     release(tmp_path, "2012", {"1": note(BODY, tags), "2": note(BODY, tags)}, {"3": note(BODY, "")})
     left = []
     splits, counts = i2b2_notes.read_examples(tmp_path, "2012", left)
-    assert counts[i2b2_notes.OUTSIDE] == 2 and counts[notes.MENTIONS] == 4
+    assert counts[i2b2_notes.OUTSIDE] == 2 and counts[clinical_notes.MENTIONS] == 4
     assert [(id_, path[-5:], reason) for id_, path, reason in left] == [
         ("E1000000", "1.xml", "outside"),
         ("E1000000", "2.xml", "outside"),
@@ -152,11 +152,11 @@ def test_health_information_of_2014_by_patient(tmp_path):
     release(tmp_path, "2014", train, {"200-01": note(body, PHI, "\n")})
     splits, counts = i2b2_notes.read_examples(tmp_path, "2014")
     corpus_splits.write(tmp_path / "out", splits, False)
-    examples = tasks.TASKS["i2b2_2014"].examples(str(tmp_path / "out"))
+    examples = task_table.TASKS["i2b2_2014"].examples(str(tmp_path / "out"))
     expected = "Mr/O ./O Doe/B-PATIENT 2069in/B-DATE Spaceport/B-LOCATION-OTHER ./O"
     assert tagged(examples["test"]) == [expected]
     # Two words of each of the 41 notes are longer than the mention.
-    assert counts[notes.CUT] == 82 and counts[notes.MENTIONS] == 123
+    assert counts[clinical_notes.CUT] == 82 and counts[clinical_notes.MENTIONS] == 123
     names = {
         split: [row[0] for row in rows if row[0].startswith("-DOC")]
         for split, rows in splits.items()

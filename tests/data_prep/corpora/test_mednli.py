@@ -7,7 +7,7 @@ import pytest
 
 from data_prep.corpora import mednli, released_files
 from tfbio.formats.task_examples import LabelledText
-from tfbio.task_types import tasks
+from tfbio.task_types import task_table
 
 
 def pair(id_, label="entailment", **more):
@@ -40,7 +40,7 @@ def test_pairs_as_blue_has_them(command, tmp_path):
         "index\tsentence1\tsentence2\tlabel\n"
         "a\tPt has fever.\tThe patient is febrile.\tentailment\n"
     )
-    examples = tasks.TASKS["mednli"].examples(str(tmp_path / "out"))
+    examples = task_table.TASKS["mednli"].examples(str(tmp_path / "out"))
     first, second = "Pt has fever.", "The patient is febrile."
     assert examples["test"] == [
         LabelledText("b", first, "neutral", second),

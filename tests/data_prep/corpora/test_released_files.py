@@ -142,12 +142,3 @@ def test_rows_are_counted_and_text_is_utf_8():
     for data in (b"{", b"[" * 100_000):
         with pytest.raises(released_files.CorpusError, match=r"f\.json is not JSON"):
             _ = released_files.File("f.json", data).json()
-
-
-def test_both_forms_of_lists_are_read(tmp_path):
-    (tmp_path / "lines.tsv").write_text("a/Ethacrynic acid.xml\nb.xml\n")
-    (tmp_path / "commas.tsv").write_text("1.txt,2.txt\n")
-    assert released_files.read_index(tmp_path, "lines.tsv") == ["a/Ethacrynic acid.xml", "b.xml"]
-    assert released_files.read_index(tmp_path, "commas.tsv") == ["1.txt", "2.txt"]
-    with pytest.raises(released_files.CorpusError, match=r"dev\.tsv cannot be read.*--index"):
-        released_files.read_index(tmp_path, "dev.tsv")

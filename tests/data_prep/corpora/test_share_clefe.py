@@ -4,8 +4,8 @@ import zipfile
 
 import pytest
 
-from data_prep.corpora import notes, released_files, share_clefe
-from tfbio.task_types import tasks
+from data_prep.corpora import clinical_notes, released_files, share_clefe
+from tfbio.task_types import task_table
 
 TEXT = (
     "Name: [**Known lastname 1**]  Unit No: ____\n\n"
@@ -93,10 +93,10 @@ def test_both_forms_of_annotation(command, tmp_path):
         "train: 3 mentions",
         "dev: 3 mentions",
         "test: 3 mentions",
-        f"3 of 9 mentions {notes.IN_PARTS}.",
-        f"3 of 9 mentions {notes.OVERLAPPED}.",
+        f"3 of 9 mentions {clinical_notes.IN_PARTS}.",
+        f"3 of 9 mentions {clinical_notes.OVERLAPPED}.",
     ]
-    examples = tasks.TASKS["share_clefe"].examples(str(tmp_path / "out"))
+    examples = task_table.TASKS["share_clefe"].examples(str(tmp_path / "out"))
     for sentences in examples.values():
         tagged = [" ".join(map("/".join, zip(x.words, x.tags, strict=True))) for x in sentences]
         assert tagged == EXPECTED

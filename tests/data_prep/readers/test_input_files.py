@@ -3,7 +3,7 @@ import os
 import pytest
 
 from data_prep.readers import input_files
-from tfbio.base import cli
+from tfbio.base import errors
 
 
 def test_inputs_are_found(tmp_path, capsys):
@@ -16,7 +16,7 @@ def test_inputs_are_found(tmp_path, capsys):
     assert input_files.find_files([pattern, pattern]) == [str(tmp_path / "b/x.xml")]
     (tmp_path / "empty").mkdir()
     for missing, what in (("gone.xml", "does not exist"), ("empty", "holds no .xml")):
-        with pytest.raises(cli.UserError, match=what):
+        with pytest.raises(errors.UserError, match=what):
             input_files.find_files([str(tmp_path / missing)])
 
 

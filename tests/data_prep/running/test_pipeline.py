@@ -12,7 +12,7 @@ import pytest
 from data_prep import documents, examples, vocabulary
 from data_prep.readers import input_files
 from data_prep.running import pipeline
-from tfbio.base import cli, ctrl_c, storage
+from tfbio.base import ctrl_c, errors, file_paths, storage
 from tfbio.base.manifests import MANIFEST
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -31,7 +31,9 @@ ONE_WORKER = pipeline.Runner(workers=1)
     ],
 )
 def test_flags_that_nobody_knows_are_refused(flag, hint):
-    with pytest.raises(cli.UserError, match="neither") if hint else contextlib.nullcontext() as e:
+    with (
+        pytest.raises(errors.UserError, match="neither") if hint else contextlib.nullcontext() as e
+    ):
         pipeline.check_flags([flag])
     assert not hint or hint in str(e.value)
 
@@ -45,11 +47,11 @@ def test_an_object_store_gets_the_same_bytes(
     """The store is in this process's memory; the paths are those of fsspec's other stores."""
     store = "memory://bucket"
     for path in pubmed_slice.iterdir():
-        storage.at(store, "pubmed", path.name).write_bytes(path.read_bytes())
+        file_paths.at(store, "pubmed", path.name).write_bytes(path.read_bytes())
 
     def of(folder):
-        assert not storage.at(folder, ".work").exists()
-        return {file.name: file.read_bytes() for file in storage.at(folder).iterdir()}
+        assert not file_paths.at(folder, ".work").exists()
+        return {file.name: file.read_bytes() for file in file_paths.at(folder).iterdir()}
 
     made = f"{store}/documents"
     paths = input_files.find_files([f"{store}/pubmed"])
@@ -60,12 +62,12 @@ def test_an_object_store_gets_the_same_bytes(
         [f"{store}/pubmed"]
     )
     vocabulary.make_vocabulary(made, f"{store}/vocab.txt", size=2000)
-    assert storage.at(store, "vocab.txt").read_bytes() == vocab_file.read_bytes()
+    assert file_paths.at(store, "vocab.txt").read_bytes() == vocab_file.read_bytes()
     settings = examples.ExampleSettings(sequence_length=64, held_out_fraction=0.2, shards=4)
     vocab = f"{store}/vocab.txt"
     examples.make_examples(made, vocab, f"{store}/examples", settings, runner=ONE_WORKER)
     assert of(f"{store}/examples") == of(examples_folder)
-    with pytest.raises(cli.UserError, match="memory://bucket/gone does not exist"):
+    with pytest.raises(errors.UserError, match="memory://bucket/gone does not exist"):
         input_files.find_files([f"{store}/gone"])
     storage.remove_folder(store)
 

@@ -3,8 +3,9 @@ import dataclasses
 import pytest
 
 from data_prep.running import work_folder
+from tfbio.base.errors import DataError
 from tfbio.base.manifests import MANIFEST, Manifest
-from tfbio.base.shards import DataError, write_shard
+from tfbio.base.shards import write_shard
 
 
 def finish(folder, settings, shards=("documents-00000-00000.tfrecord",)):

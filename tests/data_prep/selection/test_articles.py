@@ -2,7 +2,7 @@ import pytest
 
 from data_prep.readers import pmc
 from data_prep.selection import articles
-from tfbio.base import cli
+from tfbio.base import errors
 
 CITATION = """<PubmedArticle><MedlineCitation><PMID Version="2">5</PMID>
 <DateRevised><Year>2021</Year><Month>3</Month><Day>9</Day></DateRevised>
@@ -151,9 +151,9 @@ def test_languages_of_full_texts_have_medlines_codes(tmp_path):
 
 
 def test_settings_that_make_no_sense_are_named():
-    with pytest.raises(cli.UserError, match="--languages: 'English' is not a code"):
+    with pytest.raises(errors.UserError, match="--languages: 'English' is not a code"):
         articles.Selection(languages=("English",))
-    with pytest.raises(cli.UserError, match="other_abstracts=french"):
+    with pytest.raises(errors.UserError, match="other_abstracts=french"):
         articles.Selection(other_abstracts="french")
 
 

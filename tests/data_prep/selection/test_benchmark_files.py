@@ -13,7 +13,7 @@ import pytest
 from data_prep.selection import benchmark_files, exclusion
 from tests import reference
 from tests.data_prep.selection.benchmark_texts import MASKED, SENTENCE, lines_of, reason
-from tfbio.base import cli
+from tfbio.base import errors
 
 
 @pytest.mark.parametrize(
@@ -120,14 +120,14 @@ def test_folders_and_archives_hold_what_files_hold(tmp_path, load):
     ],
 )
 def test_bad_files_are_named(load, name, content, message):
-    with pytest.raises(cli.UserError, match=message) as error:
+    with pytest.raises(errors.UserError, match=message) as error:
         load(content, name)
     assert name in str(error.value) and str(error.value).startswith("--exclude: ")
     assert str(error.value).count("\n") == 0
 
 
 def test_a_missing_file_is_named():
-    with pytest.raises(cli.UserError, match="--exclude: nowhere.txt does not exist"):
+    with pytest.raises(errors.UserError, match="--exclude: nowhere.txt does not exist"):
         exclusion.load(["nowhere.txt"])
 
 

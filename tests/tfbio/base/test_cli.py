@@ -28,9 +28,9 @@ def define_flags():
 def main(argv):
     cli.no_arguments(argv)
     if flags.FLAGS.name == "Nobody":
-        raise cli.UserError("nobody is here: give another --name.")
+        raise errors.UserError("nobody is here: give another --name.")
     if flags.FLAGS.name == "Interrupted":
-        raise cli.Interrupted("the machine was taken away: run it again.")
+        raise errors.Interrupted("the machine was taken away: run it again.")
     if flags.FLAGS.name == "Control-C":
         raise KeyboardInterrupt
     if flags.FLAGS.name == "Torch":
@@ -38,7 +38,7 @@ def main(argv):
     if flags.FLAGS.name == "Broken":
         raise ImportError("libx.so: cannot open shared object file", name="torch")
     if flags.FLAGS.name == "Long":
-        raise cli.UserError("a" * 200 + "\x1b[31m\n\n" + "b" * 300 + ": the end.")
+        raise errors.UserError("a" * 200 + "\x1b[31m\n\n" + "b" * 300 + ": the end.")
     if flags.FLAGS.name == "Many":
         print("line\n" * 1_000_000)
     if flags.FLAGS.name == "Bug":

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tfbio.base import device_flags
-from tfbio.base.cli import UsageError
+from tfbio.base.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Documents in shards, and the articles that are held out."""
+"""Documents in shards."""
 
 import dataclasses
 import subprocess
@@ -7,9 +7,10 @@ import sys
 import pytest
 
 from tests.data_folders import DOCUMENT
-from tfbio.base.document_records import Document, is_held_out, read_documents
-from tfbio.base.example_codec import serialize_example
-from tfbio.base.shards import DataError, write_shard
+from tfbio.base.document_records import Document, read_documents
+from tfbio.base.errors import DataError
+from tfbio.base.shards import write_shard
+from tfbio.base.tf_example import serialize_example
 
 
 def test_a_document_is_read_as_it_was_written():
@@ -33,13 +34,3 @@ def test_a_record_that_is_no_document_is_named(features, tmp_path):
     shard = write_shard(tmp_path / "a.tfrecord", data)
     with pytest.raises(DataError, match=r"a\.tfrecord, record 0: .* make it again"):
         list(read_documents(tmp_path, [shard]))
-
-
-def test_the_held_out_part_is_a_fixed_share():
-    ids = [f"pmid:{n}" for n in range(20_000)]
-    held_out = {i for i in ids if is_held_out(i, 0.05)}
-    assert 0.045 < len(held_out) / len(ids) < 0.055
-    assert held_out < {i for i in ids if is_held_out(i, 0.1)}
-    assert not any(is_held_out(i, 0.0) for i in ids)
-    # Recorded: a change would let models be tested on text that they were pretrained on.
-    assert sorted(held_out)[:3] == ["pmid:10018", "pmid:10044", "pmid:10049"]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tfbio.base.example_codec import parse_example
 from tfbio.base.example_records import ExampleFormat
+from tfbio.base.tf_example import parse_example, serialize_example
 
 
 @pytest.mark.parametrize(("vocab_size", "id_type"), [(1 << 16, "<u2"), ((1 << 16) + 1, "<i4")])
@@ -36,3 +36,18 @@ def test_a_record_holds_the_numbers_of_its_row(vocab_size, id_type, objective):
         )
         if own.labelled:
             assert features["label"] == [row["label"]]
+
+
+@pytest.mark.parametrize("vocab_size", [2000, 100_000])
+@pytest.mark.parametrize("labelled", [False, True])
+def test_records_are_those_of_protobuf(vocab_size, labelled):
+    form = ExampleFormat(300, vocab_size, 5, labelled)
+    rng = np.random.default_rng(0)
+    rows = np.frombuffer(rng.bytes(7 * form.row_type.itemsize), form.row_type).copy()
+    if labelled:
+        rows["label"] %= 2
+    for row, record in zip(rows, form.serialize(rows), strict=True):
+        features = {name: [row[name].tobytes()] for name in ("input_ids", "segment_lengths")}
+        if labelled:
+            features["label"] = [int(row["label"])]
+        assert record == serialize_example(features)

@@ -3,12 +3,13 @@
 import pytest
 
 from tests.data_folders import folder_of
+from tfbio.base.errors import DataError
 from tfbio.base.manifests import (
     load_manifest,
     read_manifest,
     verify,
 )
-from tfbio.base.shards import DataError, read_shard
+from tfbio.base.shards import read_shard
 
 
 def test_a_folder_is_read_as_it_was_written(tmp_path):

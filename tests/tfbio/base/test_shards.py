@@ -5,7 +5,8 @@ import struct
 import pytest
 
 from tests.data_folders import folder_of
-from tfbio.base.shards import DataError, read_shard, write_shard
+from tfbio.base.errors import DataError
+from tfbio.base.shards import read_shard, write_shard
 
 
 def test_reading_a_shard_never_ends_early_in_silence(tmp_path):

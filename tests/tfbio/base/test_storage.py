@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tfbio.base import cli, storage
+from tfbio.base import errors, file_paths, messages, storage
 
 
 @pytest.fixture(params=["local", "memory"])
@@ -24,16 +24,16 @@ def folder(request, tmp_path):
 
 def test_a_file_appears_whole_or_not_at_all(folder):
     path = f"{folder}/a/b.bin"
-    storage.at(folder, "a").mkdir(parents=True)
+    file_paths.at(folder, "a").mkdir(parents=True)
     with storage.written_whole(path) as stream:
         stream.write(b"first")
-        assert not storage.at(path).exists()
-    assert storage.at(path).read_bytes() == b"first" and storage.size(path) == 5
+        assert not file_paths.at(path).exists()
+    assert file_paths.at(path).read_bytes() == b"first" and storage.size(path) == 5
     with pytest.raises(KeyError), storage.written_whole(path) as stream:
         stream.write(b"second")
         raise KeyError
-    assert storage.at(path).read_bytes() == b"first"
-    assert [file.name for file in storage.at(folder, "a").iterdir()] == ["b.bin"]
+    assert file_paths.at(path).read_bytes() == b"first"
+    assert [file.name for file in file_paths.at(folder, "a").iterdir()] == ["b.bin"]
     with storage.open_for_parts(path) as stream:
         stream.seek(2)
         assert stream.read(2) == b"rs"
@@ -65,7 +65,7 @@ def test_what_a_killed_writer_left_half_written_goes(tmp_path):
 def test_a_full_disk_has_a_name(tmp_path):
     with pytest.raises(OSError) as error, storage.written_whole(tmp_path / "x"):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    assert cli.of_os_error(error.value) == (
+    assert messages.of_os_error(error.value) == (
         f"{tmp_path}/x cannot be written: No space left on device; make room, and run the same "
         "command again."
     )
@@ -76,26 +76,15 @@ def test_a_full_disk_has_a_name(tmp_path):
 
 def test_files_are_found_and_removed(folder):
     for name in ("a/1.xml", "a/b/2.xml", "3.txt"):
-        storage.at(folder, name).parent.mkdir(parents=True, exist_ok=True)
-        storage.at(folder, name).write_bytes(b"")
+        file_paths.at(folder, name).parent.mkdir(parents=True, exist_ok=True)
+        file_paths.at(folder, name).write_bytes(b"")
     (path,) = storage.find(f"{folder}/*/*.xml")
-    assert path.endswith("/a/1.xml") and storage.at(path).is_file()
+    assert path.endswith("/a/1.xml") and file_paths.at(path).is_file()
     assert len(storage.find(f"{folder}/**/*.xml")) == 2
     for _ in range(2):
         storage.remove_folder(f"{folder}/a")
         assert storage.find(f"{folder}/**/*.xml") == []
-    assert storage.at(folder, "3.txt").exists()
-
-
-def test_paths_for_other_processes(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert storage.absolute("x") == str(tmp_path / "x")
-    assert storage.absolute("gs://bucket/x") == "gs://bucket/x"
-
-
-def test_unknown_stores_are_named():
-    with pytest.raises(cli.UserError, match="nosuch://bucket/x cannot be used: .*nosuch"):
-        storage.at("nosuch://bucket/x")
+    assert file_paths.at(folder, "3.txt").exists()
 
 
 @pytest.fixture
@@ -136,7 +125,7 @@ def test_a_second_writer_is_refused_and_told_who_is_the_first(holder, tmp_path):
     first = holder(tmp_path / "out" / "documents")
     (tmp_path / "link").symlink_to(tmp_path / "out")
     for spelling in ("out/documents", "out/../out/documents/", "link/documents"):
-        with pytest.raises(cli.UserError) as error:
+        with pytest.raises(errors.UserError) as error:
             write_nothing(f"{tmp_path}/{spelling}")
         assert len(str(error.value)) - len(str(tmp_path)) <= 300
         who = rf"process {first.pid} on {re.escape(socket.gethostname())} since 20\d\d-\S+ \S+ \("
@@ -171,7 +160,7 @@ def test_a_lock_that_says_nothing_is_one_nevertheless(holder, tmp_path):
     holder(tmp_path / "x")
     for text in ("", "[1]", '{"pid": 1}'):
         (tmp_path / ".x.lock").write_text(text)
-        with pytest.raises(cli.UserError, match="x is being written by another process: wait"):
+        with pytest.raises(errors.UserError, match="x is being written by another process: wait"):
             write_nothing(tmp_path / "x")
 
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tests.hugging_face import compute, padded_batch, save_model, small_model
 from tests.run_files import write_pretraining_settings
-from tfbio.base.cli import UserError
+from tfbio.base.errors import UserError
 from tfbio.base.manifests import read_manifest
 from tfbio.export import comparison, conversion
 from tfbio.models import task_model
@@ -24,9 +24,9 @@ from tfbio.objectives import electra, masked_language_model
 from tfbio.objectives.masking import MaskedBatch
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
 from tfbio.runs import finetuning, pretraining
-from tfbio.task_types import tasks
+from tfbio.task_types import task_table
+from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.tagging import Tagging
-from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import vocabularies
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.weights import (
@@ -435,7 +435,7 @@ def test_fine_tuned_models_compute_what_ours_do(
             FinetuningConfig(
                 sequence_length=32, train_batch_size=2, num_trials=1, num_train_epochs=4.0
             ),
-            task=tasks.find(name, str(tmp_path)),
+            task=task_table.find(name, str(tmp_path)),
             data_dir=str(tmp_path),
             init_checkpoint=pretrained,
             output_dir=str(out),
@@ -484,7 +484,7 @@ def test_heads_that_transformers_lacks_are_refused(pretrained, cpu, tmp_path):
                 num_trials=1,
                 tagging=Tagging.Settings(head="crf"),
             ),
-            task=tasks.find("ner", str(tmp_path)),
+            task=task_table.find("ner", str(tmp_path)),
             data_dir=str(tmp_path),
             init_checkpoint=pretrained,
             output_dir=str(tmp_path / "out"),

@@ -8,10 +8,10 @@ import pytest
 from huggingface_hub import ModelCard
 
 import tfbio
-from tfbio.base import schema
+from tfbio.base import json_files
 from tfbio.base.manifests import read_manifest
 from tfbio.export import conversion
-from tfbio.task_types import finetuning_settings
+from tfbio.task_types import finetuning_config
 from tfbio.task_types.finetuning_files import RunScores, TrialScores
 
 TEST = {"f1": 0.8125, "precision": 0.75, "recall": 0.875}
@@ -69,7 +69,7 @@ def test_of_a_trial(seeds, make_trial, tmp_path):
     known = {"entity_type": "Disease", "words": "punctuation"}
     trial, settings = make_trial("tagging", ["O", "B", "I"], known, common={"learning_rate": 0.125})
     scores = TrialScores(seed=7, step=1234, dev=DEV, test=TEST)
-    schema.write(Path(trial, "scores.json"), scores)
+    json_files.write(Path(trial, "scores.json"), scores)
     summary = RunScores(
         task="ncbi_disease",
         metric="f1",
@@ -80,7 +80,7 @@ def test_of_a_trial(seeds, make_trial, tmp_path):
         std=0.125 if seeds > 1 else None,
         median=0.25,
     )
-    schema.write(Path(trial).with_name("scores.json"), summary)
+    json_files.write(Path(trial).with_name("scores.json"), summary)
     settings = dataclasses.replace(
         settings,
         task="ncbi_disease",
@@ -89,7 +89,7 @@ def test_of_a_trial(seeds, make_trial, tmp_path):
         vocab_sha256="345",
         comment="As in the paper.",
     )
-    finetuning_settings.write(Path(trial).with_name("config.json"), settings)
+    finetuning_config.write(Path(trial).with_name("config.json"), settings)
     conversion.to_hugging_face(trial, str(tmp_path / "converted"))
     card = read_back(tmp_path / "converted" / "README.md")
     assert card.data.to_dict() == {

@@ -17,7 +17,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from data_prep.sentences import splitters
 from tfbio import convert
 from tfbio.export import saved_model
-from tfbio.formats import annotation_formats
+from tfbio.formats import annotated_documents
 from tfbio.formats.task_examples import LabelledText, Question, TaggedSentence
 from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
@@ -25,7 +25,7 @@ from tfbio.runs.predictor import Predictor
 from tfbio.task_types import words
 from tfbio.text import tokenization
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
-from tfbio.training.progress import Count
+from tfbio.training.progress_bar import Count
 from tfbio.weights import (
     checkpoint_settings,
     checkpoint_weights,
@@ -302,8 +302,8 @@ def test_entities_are_those_of_predict(labels, rule, vocabulary, changes, serve,
     assert len(texts) > len(short) > 20
 
     documents = [
-        annotation_formats.Document(
-            str(row), texts[row], (annotation_formats.Passage(0, len(texts[row]), ""),)
+        annotated_documents.Document(
+            str(row), texts[row], (annotated_documents.Passage(0, len(texts[row]), ""),)
         )
         for row in short
     ]

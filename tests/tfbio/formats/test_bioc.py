@@ -1,13 +1,27 @@
-"""BioC's XML, against its JSON as the `bioc` package writes it."""
+"""BioC in and out, against the `bioc` package and the DTD."""
 
 import gzip
+import io
 import json
 
 import pytest
-from bioc import biocjson, biocxml
+from bioc import (
+    BioCAnnotation,
+    BioCCollection,
+    BioCDocument,
+    BioCPassage,
+    BioCSentence,
+    biocjson,
+    biocxml,
+)
+from lxml import etree
 
-from tfbio.formats import bioc
+from tests.tfbio.formats.conftest import DTD, EMPTY, odd, written
+from tfbio.formats import annotated_documents, bioc
+from tfbio.formats import annotation_formats as formats
+from tfbio.formats.annotated_documents import Document, Passage
 from tfbio.formats.safe_xml import BadFile
+from tfbio.runs import document_formats
 
 COLLECTION = """<?xml version="1.0"?><!DOCTYPE collection SYSTEM "BioC.dtd">
 <collection><source>s</source><date>d</date><key>k</key>
@@ -75,3 +89,72 @@ def test_what_is_no_collection_is_told_apart_or_refused(tmp_path):
     path.write_text("words")
     with pytest.raises(BadFile, match="not well-formed"):
         bioc.is_bioc(path)
+
+
+@pytest.mark.parametrize("ending", ["xml", "json"])
+def test_bioc_is_read_by_another_and_by_ourselves(tmp_path, ncbi_gold, ending):
+    path = tmp_path / f"out.{ending}"
+    annotated = [odd(), *ncbi_gold]
+    text = written(path, "bioc", annotated)
+    collection = (biocxml if ending == "xml" else biocjson).loads(
+        text.replace("'UTF-8'", "'utf-8'")
+    )
+    for (document, entities), theirs in zip(annotated, collection.documents, strict=True):
+        assert theirs.id == document.id
+        found = []
+        for passage in theirs.passages:
+            assert document.text[passage.offset :].startswith(passage.text)
+            for annotation in passage.annotations:
+                (location,) = annotation.locations
+                start = location.offset
+                inside = passage.text[start - passage.offset :][: location.length]
+                assert inside == annotation.text == document.text[start : location.end]
+                found.append((annotation.infons["type"], start, location.end))
+        assert found == [tuple(entity)[:3] for entity in entities]
+    # Two line feeds between the passages come back from their offsets, and are two again.
+    assert list(document_formats.read(str(path))) == [document for document, _ in annotated]
+
+
+def test_bioc_xml_is_valid(tmp_path, ncbi_gold):
+    text = written(tmp_path / "out.xml", "bioc", [odd(), EMPTY, *ncbi_gold[:3]])
+    assert '<!DOCTYPE collection SYSTEM "BioC.dtd">' in text
+    dtd = etree.DTD(io.StringIO(DTD))
+    assert dtd.validate(etree.fromstring(text.encode())), dtd.error_log
+
+
+def test_bioc_of_another_writer_is_read(tmp_path):
+    """Sentences within a passage, annotations of others, a gap between passages."""
+    title, sentence = BioCPassage(), BioCSentence()
+    title.offset, title.text, title.infons["type"] = 0, "A t\u00eftle", "title"
+    title.add_annotation(BioCAnnotation())
+    title.annotations[0].text, title.annotations[0].id = "A", "1"
+    sentence.offset, sentence.text = 9, "One \U0001f9ec."
+    abstract = BioCPassage()
+    abstract.offset = 9
+    abstract.add_sentence(sentence)
+    document = BioCDocument()
+    document.id = "7"
+    document.passages = [title, abstract]
+    collection = BioCCollection()
+    collection.source, collection.date, collection.key = "s", "d", "k"
+    collection.add_document(document)
+    (tmp_path / "a.xml").write_text(biocxml.dumps(collection), encoding="utf-8")
+    whole = json.loads(biocjson.dumps(collection))
+    # One collection; PubTator's service; PubMed Central's.
+    for name, value in {"b": whole, "c": {"PubTator3": whole["documents"]}, "d": [whole]}.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(value))
+    for path in document_formats.find_files([str(tmp_path)]):
+        (read,) = document_formats.read(path)
+        assert (read.id, read.text) == ("7", "A t\u00eftle\n\nOne \U0001f9ec.")
+        assert read.passages == (Passage(0, 7, "title"), Passage(9, 15, ""))
+
+
+def test_what_xml_cannot_hold_is_named(tmp_path):
+    document = Document("nul", "a\0b", (Passage(0, 3, ""),))
+    with pytest.raises(
+        annotated_documents.FormatError, match="document nul has a control character.*json"
+    ):
+        formats.write(str(tmp_path / "a.xml"), "bioc", [(document, [])])
+    assert not list(tmp_path.iterdir())
+    formats.write(str(tmp_path / "a.json"), "bioc", [(document, [])])
+    assert list(document_formats.read(str(tmp_path / "a.json"))) == [document]

@@ -12,15 +12,16 @@ from tests import reference
 from tests.tfbio.task_types.test_packing import SHAPE
 from tfbio.base import config
 from tfbio.formats import relations
-from tfbio.formats.task_examples import LabelledText, TaskFileError
+from tfbio.formats.task_examples import LabelledText
+from tfbio.formats.task_file_errors import TaskFileError
 from tfbio.models import encoder as encoders
 from tfbio.models.head_config import HeadConfig
 from tfbio.models.task_model import TaskModel
 from tfbio.runs import finetuning, predict
-from tfbio.task_types import packing, tasks
+from tfbio.task_types import packing, task_table
 from tfbio.task_types.classification import Classification
-from tfbio.task_types.types import FinetuningConfig
-from tfbio.text import tokenization, vocabularies
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.text import special_tokens, tokenization
 from tfbio.weights import checkpoint_settings, checkpoint_weights
 
 
@@ -85,7 +86,7 @@ def with_markers(words, folder):
 
 def test_markers_take_ids_that_mean_nothing(tmp_path):
     words = [
-        *vocabularies.SPECIAL_TOKENS,
+        *special_tokens.SPECIAL_TOKENS,
         "[unused0]",
         "the",
         "gene",
@@ -115,7 +116,7 @@ def test_markers_take_ids_that_mean_nothing(tmp_path):
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
     words = ["the", "gene", "##s", "binds", "a", "drug", "[", "]", "s1", ",", "mek"]
-    words = [*vocabularies.SPECIAL_TOKENS, *words]
+    words = [*special_tokens.SPECIAL_TOKENS, *words]
     return with_markers(words, tmp_path_factory.mktemp("vocabulary"))
 
 
@@ -180,7 +181,7 @@ def marked():
 )
 def test_trains_on_real_markers(pooling, keep, marked, pretrained, cpu, tmp_path):
     corpus_splits.write(tmp_path / "ddi", marked, False)
-    settings = config.load(FinetuningConfig, defaults=tasks.TASKS["ddi"].settings)
+    settings = config.load(FinetuningConfig, defaults=task_table.TASKS["ddi"].settings)
     settings = dataclasses.replace(
         settings,
         sequence_length=64,
@@ -192,7 +193,7 @@ def test_trains_on_real_markers(pooling, keep, marked, pretrained, cpu, tmp_path
     scores = finetuning.finetune(
         finetuning.Run(
             settings,
-            task=tasks.TASKS["ddi"],
+            task=task_table.TASKS["ddi"],
             data_dir=str(tmp_path / "ddi"),
             init_checkpoint=pretrained,
             output_dir=str(tmp_path / "out"),

@@ -10,7 +10,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfbio.models.span_head import SpanHead
-from tfbio.task_types import packing
+from tfbio.task_types import packing, row_placement
+from tfbio.task_types.features import Features
 from tfbio.task_types.question_answering import QuestionAnswering
 
 SIZE, BEAM = 6, 3
@@ -32,7 +33,7 @@ def head():
 @pytest.fixture(scope="module")
 def batch():
     """A batch of several texts to a row, and the vector of each token."""
-    features = packing.Features([], [], np.arange(len(LENGTHS)), per_window={"targets": []})
+    features = Features([], [], np.arange(len(LENGTHS)), per_window={"targets": []})
     rng = np.random.default_rng(1)
     for question, context in LENGTHS:
         segments = [0] * (question + 2) + [1] * (context + 1)
@@ -41,7 +42,7 @@ def batch():
         start = question + 2 + int(rng.integers(context))
         features.per_window["targets"].append(np.array([start, start, 0], np.int32))
     features.per_window["targets"][1][:] = 0, 0, 1
-    made = packing.fill(features, np.arange(4), packing.place(features.lengths, 32), 3, 0)
+    made = packing.fill(features, np.arange(4), row_placement.first_fit(features.lengths, 32), 3, 0)
     vectors = rng.normal(size=[made["input_ids"].size, SIZE]).astype(np.float32)
     return {name: tf.constant(array) for name, array in made.items()}, vectors, features
 

@@ -1,4 +1,4 @@
-"""The parts of a batch; that training comes out the same is in test_pretraining.py."""
+"""The parts of a batch; that training comes out the same is in test_pretrainer.py."""
 
 import numpy as np
 import tensorflow as tf

@@ -14,6 +14,7 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives import electra
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.training import optimization
+from tfbio.training.gradients import apply_clipped
 from tfbio.weights import tensorflow1_weights, weight_names
 
 NO_SEED = tf.constant([0, 0])
@@ -82,7 +83,7 @@ def test_gradients_of_the_original_code(model, recording):
         recorded.learning_rate, recorded.num_train_steps, recorded.num_warmup_steps
     )
     optimizer = optimization.Adam(rate, weight_decay_rate=recorded.weight_decay_rate)
-    optimization.apply_clipped(optimizer, computed, variables, 1.0)
+    apply_clipped(optimizer, computed, variables, 1.0)
     query = slice(0, model.config.encoder.hidden_size)
     raced = before.copy()
     raced[:, query] = first.kernel.numpy()[:, query]
@@ -111,7 +112,7 @@ def test_four_optimizer_steps_of_the_original_code(model, recording):
             corrupted_ids=recording.corrupted(step),
         )
         np.testing.assert_allclose(output.loss, recording[f"step{step}/total_loss"], rtol=1e-4)
-        optimization.apply_clipped(optimizer, gradients, model.trainable_variables, 1.0)
+        apply_clipped(optimizer, gradients, model.trainable_variables, 1.0)
     reader = tf.train.load_checkpoint(str(FOLDER / "model.ckpt-4"))
     for variable, names in weight_names.of_electra(model):
         expected = np.concatenate([reader.get_tensor(name) for name in names], axis=-1)

@@ -7,11 +7,11 @@ import pytest
 
 from tfbio.base import config
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.layers import count_parameters
 from tfbio.objectives import objective_cost
 from tfbio.objectives.electra import Electra
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.objectives.pretraining_config import PretrainingConfig
-from tfbio.runs import pretraining
 
 ROOT = Path(__file__).parents[3]
 
@@ -63,8 +63,8 @@ def test_parameters_are_those_of_the_model(options):
     made = settings(**options)
     counted = objective_cost.parameters(made)
     model = MaskedLanguageModel(made) if made.objective == "mlm" else Electra(made)
-    assert counted.encoder == pretraining.count_parameters(model.encoder)
-    assert counted.all == pretraining.count_parameters(model)
+    assert counted.encoder == count_parameters(model.encoder)
+    assert counted.all == count_parameters(model)
     own = set()
     if made.objective == "electra" and not made.uniform_generator:
         layers = (model.generator, model.generator_head)

@@ -6,14 +6,14 @@ import re
 import numpy as np
 import pytest
 
-from tfbio.base.cli import UserError
+from tfbio.base.errors import UserError
 from tfbio.models import encoder_cost
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.planning import finetuning_cost
 from tfbio.runs import finetuning
-from tfbio.task_types import tasks
-from tfbio.task_types.packing import Features
-from tfbio.task_types.types import FinetuningConfig
+from tfbio.task_types import task_table
+from tfbio.task_types.features import Features
+from tfbio.task_types.finetuning_config import FinetuningConfig
 
 SHAPE = EncoderConfig(
     vocab_size=1000,
@@ -84,7 +84,7 @@ def test_memory_is_that_of_parameters_and_tokens():
 
 
 def test_a_dry_run_reads_the_task_and_trains_nothing(pretrained, roles_folder):
-    task = tasks.TASKS["sentence_roles"]
+    task = task_table.TASKS["sentence_roles"]
     settings = FinetuningConfig(sequence_length=64, max_train_examples=50)
     run = finetuning.Run(settings, task=task, data_dir=roles_folder, init_checkpoint=pretrained)
     said = finetuning.dry_run(run, "t4")

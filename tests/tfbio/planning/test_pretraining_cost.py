@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from tests.tfbio.objectives.test_objective_cost import SHAPE, recipe, settings
-from tfbio.base.cli import UserError
+from tfbio.base.errors import UserError
 from tfbio.base.manifests import read_manifest
 from tfbio.objectives import objective_cost
 from tfbio.objectives.pretraining_config import PretrainingRun

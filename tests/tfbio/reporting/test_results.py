@@ -10,12 +10,14 @@ import pytest
 from scipy import stats
 
 from tests.run_files import write_scores, write_settings
-from tfbio.base.cli import UserError
-from tfbio.base.schema import SchemaError
+from tests.tfbio.reporting.runs_by_hand import run_of, texts
+from tfbio.base.errors import UserError
+from tfbio.base.json_files import SchemaError
 from tfbio.formats.label_sets import HALLMARKS
-from tfbio.formats.task_examples import LabelledText, Question, TaggedSentence, TaskFileError
+from tfbio.formats.task_examples import Question, TaggedSentence
+from tfbio.formats.task_file_errors import TaskFileError
 from tfbio.reporting import results
-from tfbio.task_types import answers, metrics, predictions, tasks
+from tfbio.task_types import answers, prediction_files, similarity_metrics, task_table
 
 GENERATOR = np.random.default_rng(0)
 
@@ -28,12 +30,6 @@ def some(values):
     return tuple(value for value in values if GENERATOR.random() < 0.3)
 
 
-def texts(labels):
-    return [
-        LabelledText(str(i), "", label, document=f"d{i // 3}") for i, label in enumerate(labels)
-    ]
-
-
 def sentences(tags):
     return [TaggedSentence(str(i), ("w",) * 8, tuple(own)) for i, own in enumerate(tags)]
 
@@ -43,7 +39,7 @@ def tags(labels):
 
 
 PICO = ("O", "I-PAR", "I-INT", "I-OUT")
-RELATIONS = tasks.TASKS["chemprot"].labels
+RELATIONS = task_table.TASKS["chemprot"].labels
 
 ANSWERS = ("yes", "no", "maybe")
 PHRASES = ("IL-2", "the IL-2 gene", "T cells", "a gene", "IL-2 of T cells")
@@ -89,19 +85,9 @@ CASES = {
 }
 
 
-def run_of(right, name="a", examples=None):
-    """A run of a question task; right is [seeds, examples]."""
-    right = np.asarray(right)
-    examples = examples or texts(["yes"] * right.shape[1])
-    predicted = [["yes" if x else "no" for x in row] for row in right]
-    scores = [tasks.TASKS["bioasq"].score(examples, own) for own in predicted]
-    tests = [{"accuracy": row.mean()} for row in right]
-    return results.Run(name, name, "bioasq", "accuracy", tests, examples, scores)
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_a_draws_score_is_that_of_the_drawn_examples(name):
-    task, (metric, examples, predicted) = tasks.TASKS[name], CASES[name]
+    task, (metric, examples, predicted) = task_table.TASKS[name], CASES[name]
     # Of a document or question several examples.
     units, field = {"hoc": (10, "document"), "bioasq_factoid": (15, "question_id")}.get(
         name, (30, "")
@@ -122,14 +108,6 @@ def test_a_draws_score_is_that_of_the_drawn_examples(name):
                 expected[one], abs=1e-12
             )
             assert scores.drawn(one, np.ones(units)) == scores[one]
-
-
-def test_a_correlation_with_what_does_not_vary_is_0():
-    scores = metrics.correlation_scores([0.1, 2.2, 2.2], [1, 2.0, 3.0])
-    assert [scores.drawn("pearson", np.array(x)) for x in ([0, 2, 0], [2, 0, 0], [0, 1, 1])] == [
-        0
-    ] * 3
-    assert scores.drawn("pearson", np.array([1, 1, 0])) == pytest.approx(1)
 
 
 def test_the_interval_of_one_seeds_accuracy_is_that_of_the_binomial_distribution():
@@ -161,7 +139,7 @@ def test_the_interval_of_correlations_is_that_of_scipy():
         (true, *found), mean, paired=True, vectorized=False, method="percentile",
         n_resamples=3000, random_state=0,
     ).confidence_interval  # fmt: skip
-    scores = [metrics.correlation_scores(true, own) for own in found]
+    scores = [similarity_metrics.correlation_scores(true, own) for own in found]
     run = results.Run("a", "a", "biosses", "pearson", scores, texts(true.tolist()), scores)
     # The ends of 3,000 draws have a standard error of 0.003.
     assert run.interval() == pytest.approx(tuple(expected), abs=0.012)
@@ -188,38 +166,6 @@ def test_the_p_value_is_of_a_difference_to_either_side(monkeypatch):
     one, other = run_of([[1] * 70 + [0] * 30]), run_of([[1] * 60 + [0] * 40])
     assert results.p_value(one, other) == results.p_value(other, one) == 2 / 201
     assert results.p_value(one, run_of([[0] * 30 + [1] * 70])) == 1
-
-
-def test_folds_are_to_a_joined_run_what_seeds_are_to_another(monkeypatch):
-    """Figures by hand; the interval by scipy, which draws the numbers of all examples."""
-    generator = np.random.default_rng(6)
-    right = [generator.random((seeds, 60)) < 0.5 + seeds / 10 for seeds in (1, 2, 4)]
-    runs = [run_of(own, name=f"fold {i}") for i, own in enumerate(right)]
-    runs[0] = dataclasses.replace(runs[0], devs=[{"accuracy": 0.5}])
-    run = results.joined(runs, "ten folds")
-    means = [own.mean() for own in right]
-    assert run.values() == pytest.approx(means) and run.devs == ()
-    assert run.mean() == pytest.approx(np.mean(means))
-    assert run.median_of_others() == pytest.approx(np.mean(means[1:]))
-    assert len(run.examples) == 180 and run.can_draw() and not run.can_draw("macro_f1")
-    of_example = np.concatenate([own.mean(axis=0) for own in right])
-    fold = np.repeat(np.arange(3), 60)
-
-    def mean_of_folds(rows):
-        return np.mean([of_example[rows[fold[rows] == i]].mean() for i in range(3)])
-
-    rows = generator.integers(180, size=180)
-    assert run.drawn(rows) == pytest.approx(mean_of_folds(rows))
-    expected = stats.bootstrap(
-        (np.arange(180),), mean_of_folds, vectorized=False, method="percentile",
-        n_resamples=3000, random_state=0,
-    ).confidence_interval  # fmt: skip
-    # The ends of 3,000 draws have a standard error of 0.002.
-    assert run.interval() == pytest.approx(tuple(expected), abs=0.008)
-    monkeypatch.setattr(results, "SAMPLES", 50)
-    row = results.figures(run, "accuracy")
-    assert row["std"] == pytest.approx(100 * np.std(means, ddof=1))
-    assert (row["folds"], row["seeds"], row["task"]) == (3, 4, "bioasq")
 
 
 def test_only_runs_of_the_same_test_data_are_compared():
@@ -400,8 +346,8 @@ def test_answers_in_spans_have_intervals_and_a_paired_test_of_every_figure(task,
         for seed, found in enumerate(seeds):
             trial = tmp_path / name / f"trial_{seed}"
             trial.mkdir(parents=True)
-            predictions.write_answers(str(trial), "test", asked, found)
-            trials.append({"seed": seed, "test": dict(tasks.TASKS[task].score(asked, found))})
+            prediction_files.write_answers(str(trial), "test", asked, found)
+            trials.append({"seed": seed, "test": dict(task_table.TASKS[task].score(asked, found))})
         metric = next(iter(trials[0]["test"]))
         write_scores(tmp_path / name, trials, task=task, metric=metric)
         return results.read(tmp_path / name)

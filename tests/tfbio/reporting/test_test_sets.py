@@ -17,7 +17,7 @@ from tfbio import blurb_submission
 from tfbio.formats.splits import find_split
 from tfbio.formats.task_examples import LabelledText, TaggedSentence
 from tfbio.reporting import test_sets
-from tfbio.task_types import tasks, types
+from tfbio.task_types import task_table, types
 
 ROOT = Path(__file__).parents[3]
 SAME = test_sets.Match()
@@ -26,7 +26,7 @@ SAME = test_sets.Match()
 def examples_of(task, path, split="test"):
     if path.is_dir():
         path = find_split(str(path), split)
-    return tasks.TASKS[task].read(str(path))
+    return task_table.TASKS[task].read(str(path))
 
 
 @pytest.mark.parametrize("task", FOLDERS)
@@ -104,7 +104,7 @@ def test_what_says_nothing_of_the_examples_does_not_matter(task, tmp_path):
     examples = [dataclasses.replace(x, id=f"new {i}") for i, x in enumerate(examples)]
     assert test_sets.compare(task, examples) == same
     truth = [x.tags if isinstance(x, TaggedSentence) else x.label for x in examples]
-    task_type = types.TYPES[tasks.TASKS[task].task_type]
+    task_type = types.TYPES[task_table.TASKS[task].task_type]
     task_type.write_predictions(str(tmp_path), "test", examples, truth, "Entity")
     path = tmp_path / task_type.predictions_file("test")
     assert test_sets.compare(task, task_type.read_predictions(str(path))[0]) == same

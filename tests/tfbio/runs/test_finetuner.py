@@ -15,12 +15,12 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.head_config import HeadConfig
 from tfbio.models.task_model import TaskModel
 from tfbio.runs import finetuner, finetuning_data
-from tfbio.task_types import packing, tasks
+from tfbio.task_types import packing, task_table
 from tfbio.task_types.classification import Classification
+from tfbio.task_types.features import Features, PerToken
+from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.tagging import Tagging
-from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import tokenization
-from tfbio.training import optimization
 from tfbio.training.best_weights import BestWeights
 from tfbio.weights import checkpoint_settings
 
@@ -35,20 +35,6 @@ SETTINGS = FinetuningConfig(
 
 
 # --- Layer-wise learning rates -----------------------------------------------------------------
-
-
-def test_the_papers_learning_rate_of_the_embeddings():
-    # BioELECTRA, section 4.2: 1e-4 with decay 0.8 and 12 layers is 5.5e-6 at the embeddings.
-    assert 1e-4 * optimization.layer_multiplier(0, 12, 0.8, "bioelectra") == pytest.approx(
-        5.5e-6, abs=5e-8
-    )
-
-
-def test_both_conventions_at_the_ends():
-    for exponent, embeddings, lowest, top in (("electra", 14, 13, 2), ("bioelectra", 13, 12, 1)):
-        for depth, power in ((0, embeddings), (1, lowest), (12, top)):
-            share = optimization.layer_multiplier(depth, 12, 0.8, exponent)
-            assert share == pytest.approx(0.8**power)
 
 
 @pytest.mark.parametrize("devices", ["cpu", "two_devices"])
@@ -114,26 +100,6 @@ def test_a_step_moves_each_of_twelve_layers_by_its_own_rate(exponent, embeddings
         assert expected["embeddings"][1] == pytest.approx(5.5e-6, abs=5e-8)
 
 
-# --- Order ------------------------------------------------------------------------
-
-
-def test_every_epoch_is_a_new_order_of_all_examples():
-    order = finetuning_data.training_order(50, 0, num_steps=10, batch_size=10, seed=3)
-    first, second = order[:50], order[50:]
-    assert sorted(first) == sorted(second) == list(range(50))
-    assert first.tolist() != second.tolist()
-    again = finetuning_data.training_order(50, 0, num_steps=10, batch_size=10, seed=3)
-    np.testing.assert_array_equal(order, again)
-    other = finetuning_data.training_order(50, 0, num_steps=10, batch_size=10, seed=4)
-    assert order.tolist() != other.tolist()
-
-
-def test_a_part_of_the_examples_is_drawn_by_the_seed():
-    parts = [set(finetuning_data.training_order(100, 20, 4, 10, seed)) for seed in (0, 0, 1)]
-    assert [len(part) for part in parts] == [20, 20, 20]
-    assert parts[0] == parts[1] != parts[2]
-
-
 # --- Learning and predicting -------------------------------------------------------------------
 
 
@@ -142,7 +108,7 @@ def learner(pretrained, roles_folder, cpu):
     """A Finetuner without dropout, real windows, and what it logged in 150 steps."""
     encoder_config = checkpoint_settings.read_encoder_config(pretrained)
     tokenizer = tokenization.load_tokenizer(f"{pretrained}/vocab.txt")
-    task = tasks.TASKS["sentence_roles"]
+    task = task_table.TASKS["sentence_roles"]
     task_type = Classification(task.labels)
     examples = task.examples(roles_folder)["train"][:41]
     features = task_type.features(examples, tokenizer, 32)
@@ -371,7 +337,9 @@ def tagged(roles_folder, pretrained):
     """Tagging, and sentences of real words, some longer than a window; tags by first letters."""
     tokenizer = tokenization.load_tokenizer(f"{pretrained}/vocab.txt")
     task_type = Tagging(("O", "B", "I"))
-    texts = [x.text for x in tasks.TASKS["sentence_roles"].examples(roles_folder)["train"][:23]]
+    texts = [
+        x.text for x in task_table.TASKS["sentence_roles"].examples(roles_folder)["train"][:23]
+    ]
     sentences = []
     for number, text in enumerate(texts):
         words = tuple(text.split()[: 3 + 2 * number])
@@ -471,11 +439,11 @@ def test_fewer_texts_than_devices_are_predicted(tagged, pretrained, two_devices)
     task_type, sentences, features = tagged
     shape = checkpoint_settings.read_encoder_config(pretrained)
     made = finetuner.Finetuner(SETTINGS, shape, task_type, 0, 150, two_devices)
-    alone = packing.Features(
+    alone = Features(
         features.input_ids[:1],
         features.segment_ids[:1],
         np.zeros(1, int),
-        {"targets": packing.PerToken(features.per_token["targets"].values[:1], NO_TARGET)},
+        {"targets": PerToken(features.per_token["targets"].values[:1], NO_TARGET)},
     )
     (output,) = made.predict(alone)
     assert output.shape == features.input_ids[0].shape

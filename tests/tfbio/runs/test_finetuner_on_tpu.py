@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tests import emulated_tpu
 from tests.task_types import BY_TYPE, SETTINGS, with_fixed_shapes
-from tfbio.task_types import fixed_shapes
+from tfbio.task_types import fixed_shapes, steps_per_call
 
 CORES = 8
 BATCH = 24
@@ -124,14 +124,14 @@ def test_a_call_holds_a_step_for_each_shape_and_a_loop_of_the_host(make, tpu, cp
     assert not make("tagging", cpu, run=SETTINGS.run)[0].fixed_shapes
     packer, chosen = training_packer(made, features)
     assert len(packer.shapes) == 3
-    (call,) = fixed_shapes.calls([packer.train_batch(chosen)], [1], 50)
+    (call,) = steps_per_call.calls([packer.train_batch(chosen)], [1], 50)
     numbers, scalar = tf.zeros([50], tf.int32), tf.constant(1)
     traced = made._train_steps.get_concrete_function(
         call.arrays, numbers, scalar, scalar, packer.shapes, packer.token_arrays
     )
     assert counts_of_all(traced)["TPUReplicateMetadata"] == 3
     packer = prediction_packer(made, features)
-    (call,) = fixed_shapes.calls([next(packer.predict_batches())], [1], 8)
+    (call,) = steps_per_call.calls([next(packer.predict_batches())], [1], 8)
     traced = made._predict_batches.get_concrete_function(
         call.arrays, scalar, packer.shapes[0], packer.token_arrays
     )

@@ -5,10 +5,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,52 +12,24 @@ import tensorflow as tf
 
 from data_prep import examples as pretraining_examples
 from data_prep.running import pipeline
-from tests import reference
-from tfbio.base.cli import UserError
-from tfbio.formats.task_examples import TaggedSentence
+from tests.tfbio.runs.conftest import SETTINGS
+from tfbio.base.errors import UserError
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.head_config import HeadConfig
 from tfbio.models.task_model import TaskModel
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
 from tfbio.reporting import curves
-from tfbio.runs import finetuning, finetuning_checks, finetuning_data, predict, pretraining
+from tfbio.runs import finetuning, predict, pretraining
 from tfbio.runs.trial import DivergedError
-from tfbio.task_types import own_data, packing, tasks, types
+from tfbio.task_types import packing, task_table
 from tfbio.task_types.classification import Classification
-from tfbio.task_types.finetuning_config import FinetuningRun
-from tfbio.task_types.multilabel import MultiLabel
+from tfbio.task_types.common_settings import FinetuningRun
+from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.question_answering import QuestionAnswering
-from tfbio.task_types.tagging import Tagging
 from tfbio.task_types.task import SPLITS
-from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import tokenization
-from tfbio.weights import checkpoint_files, checkpoint_settings
-
-SETTINGS = FinetuningConfig(
-    sequence_length=32,
-    train_batch_size=16,
-    num_train_epochs=1.0,
-    max_train_examples=64,
-    learning_rate=1e-3,
-    num_trials=2,
-)
-
-
-@pytest.fixture(scope="module")
-def run(roles_folder, pretrained, cpu):
-    """Fine-tunes into a folder."""
-
-    def finetune(output_dir, settings=SETTINGS, **changes):
-        arguments = {
-            "task": tasks.TASKS["sentence_roles"],
-            "data_dir": roles_folder,
-            "init_checkpoint": pretrained,
-            "output_dir": str(output_dir),
-            "strategy": cpu,
-        }
-        return finetuning.finetune(finetuning.Run(settings, **{**arguments, **changes}))
-
-    return finetune
+from tfbio.training import checkpointing
+from tfbio.weights import checkpoint_settings
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +68,7 @@ def test_writes_what_the_docstring_says(finished, roles_folder):
     assert scores["std"] == pytest.approx(np.std(values, ddof=1))
     settings = json.loads((finished / "config.json").read_text())
     assert settings["learning_rate"] == 1e-3 and settings["task"] == "sentence_roles"
-    test_set = tasks.TASKS["sentence_roles"].examples(roles_folder)["test"]
+    test_set = task_table.TASKS["sentence_roles"].examples(roles_folder)["test"]
     for trial in scores["trials"]:
         folder = finished / f"trial_{trial['seed']}"
         text = (folder / "test_predictions.tsv").read_text(encoding="utf-8")
@@ -113,7 +81,7 @@ def test_writes_what_the_docstring_says(finished, roles_folder):
         assert trial["test"]["accuracy"] == pytest.approx(right)
         assert os.listdir(finished / "logs" / f"trial_{trial['seed']}")
     assert not list(finished.glob("*.unfinished")) and not list(finished.glob("*.tmp"))
-    number = len(tasks.TASKS["sentence_roles"].examples(roles_folder)["dev"])
+    number = len(task_table.TASKS["sentence_roles"].examples(roles_folder)["dev"])
     assert scores["examples"] == {"dev": [number] * 2, "test": [len(test_set)] * 2}
 
 
@@ -122,7 +90,7 @@ def test_a_run_may_be_scored_on_some_examples(finished, run, roles_folder, tmp_p
     fewer = dataclasses.replace(SETTINGS, max_dev_examples=5, max_test_examples=9)
     scores = run(tmp_path / "out", fewer)
     said = capsys.readouterr().out
-    every = tasks.TASKS["sentence_roles"].examples(roles_folder)
+    every = task_table.TASKS["sentence_roles"].examples(roles_folder)
     counts = {split: [n, len(every[split])] for split, n in (("dev", 5), ("test", 9))}
     assert scores["examples"] == counts
     assert scores == json.loads((tmp_path / "out" / "scores.json").read_text())
@@ -250,7 +218,7 @@ def test_a_run_keeps_what_predicting_needs(finished):
     settings = json.loads((finished / "config.json").read_text())
     assert settings["trained_on"] == {
         "task_type": "classification",
-        "labels": list(tasks.TASKS["sentence_roles"].labels),
+        "labels": list(task_table.TASKS["sentence_roles"].labels),
         "new_text": "texts",
         "pairs": False,
         "markers": False,
@@ -289,7 +257,7 @@ def scripted(values, test_set):
     The accuracy is as it is.
     """
     left, scored = iter(values), []
-    task = tasks.TASKS["sentence_roles"]
+    task = task_table.TASKS["sentence_roles"]
 
     def score(examples, predicted):
         scored.append("test" if examples == test_set else "dev")
@@ -301,7 +269,7 @@ def scripted(values, test_set):
 
 def accuracy_of_saved(trial, pretrained, test_set):
     """What the saved weights do on the test set, padded and in one batch."""
-    task = tasks.TASKS["sentence_roles"]
+    task = task_table.TASKS["sentence_roles"]
     tokenizer = tokenization.load_tokenizer(f"{pretrained}/vocab.txt")
     task_type = Classification(task.labels)
     model = TaskModel(
@@ -322,7 +290,7 @@ def accuracy_of_saved(trial, pretrained, test_set):
 def test_the_best_weights_are_scored_once_on_the_test_set(
     run, roles_folder, pretrained, tmp_path, capsys
 ):
-    test_set = tasks.TASKS["sentence_roles"].examples(roles_folder)["test"]
+    test_set = task_table.TASKS["sentence_roles"].examples(roles_folder)["test"]
     # The best is at step 4; two evaluations that are no better end the trial at step 8 of 12.
     task, scored = scripted([0.1, 0.5, 0.3, 0.5, 0.5], test_set)
     settings = dataclasses.replace(
@@ -354,7 +322,7 @@ def test_the_best_weights_are_scored_once_on_the_test_set(
 def test_evaluations_change_nothing_where_the_last_is_the_best(
     finished, run, roles_folder, tmp_path
 ):
-    test_set = tasks.TASKS["sentence_roles"].examples(roles_folder)["test"]
+    test_set = task_table.TASKS["sentence_roles"].examples(roles_folder)["test"]
     task, _ = scripted([0.1, 0.2, 0.2], test_set)
     settings = dataclasses.replace(SETTINGS, num_trials=1, eval_every_steps=3)
     (scores,) = run(tmp_path / "out", settings, task=task)["trials"]
@@ -386,87 +354,6 @@ def test_starts_from_the_encoder_of_a_trial(finished, run, tmp_path):
 # --- Mistakes ----------------------------------------------------------------------------------
 
 
-def test_what_does_not_fit_is_named_and_leaves_nothing(run, pretrained, two_devices, tmp_path):
-    output = tmp_path / "out"
-    with pytest.raises(UserError, match="sequence_length 128 .* 64 positions"):
-        run(output, dataclasses.replace(SETTINGS, sequence_length=128))
-    offset = tmp_path / "offset"
-    shutil.copytree(pretrained, offset)
-    settings = json.loads((offset / "config.json").read_text())
-    settings["encoder"]["position_offset"] = 2
-    settings["sequence_length"] = 32
-    (offset / "config.json").write_text(json.dumps(settings))
-    with pytest.raises(UserError, match="sequence_length 64 .* 62 positions"):
-        run(output, dataclasses.replace(SETTINGS, sequence_length=64), init_checkpoint=str(offset))
-    with pytest.raises(UserError, match="train_batch_size 15 does not divide by 2"):
-        run(output, dataclasses.replace(SETTINGS, train_batch_size=15), strategy=two_devices)
-    clipped = dataclasses.replace(
-        SETTINGS, train_batch_size=12, gradient_clip_groups=3, loss_reduction="sum"
-    )
-    with pytest.raises(UserError, match="gradient_clip_groups 3 does not divide by 2 devices"):
-        run(output, clipped, strategy=two_devices)
-    fixed = dataclasses.replace(SETTINGS.run, fixed_shapes="always")
-    with pytest.raises(UserError, match="groups 6 does not go with .* fixed shapes.*: give 1"):
-        run(
-            output,
-            dataclasses.replace(clipped, gradient_clip_groups=6, run=fixed),
-            strategy=two_devices,
-        )
-    with pytest.raises(UserError, match=r"tagging.segment 2 needs more than the 2 segment\(s\)"):
-        finetuning_checks.check_settings(
-            SETTINGS,
-            Tagging("OBI", Tagging.Settings(segment=2)),
-            EncoderConfig(),
-            "folder",
-            two_devices,
-        )
-    with pytest.raises(
-        UserError, match=r"tagging.head \"crf\" is for tasks of tagging.*\"linear\""
-    ):
-        run(output, dataclasses.replace(SETTINGS, tagging=Tagging.Settings(head="crf")))
-    with pytest.raises(UserError, match="nowhere holds no config.json"):
-        run(output, init_checkpoint=str(tmp_path / "nowhere"))
-
-    model = tmp_path / "model"
-    shutil.copytree(pretrained, model)
-    before = (model / "config.json").read_text()
-    with pytest.raises(UserError, match="holds another model, and no run of run_finetuning.py"):
-        run(model)
-    assert (model / "config.json").read_text() == before
-    with open(model / "vocab.txt", "a", encoding="utf-8") as file:
-        file.write("onemoretoken\n")
-    with pytest.raises(UserError, match=r"the vocabulary of .* has \d+ tokens"):
-        run(output, init_checkpoint=str(model))
-    shutil.copyfile(os.path.join(pretrained, "vocab.txt"), model / "vocab.txt")
-    for checkpoint in (*model.glob("ckpt-*"), model / "checkpoint"):
-        checkpoint.unlink()
-    with pytest.raises(UserError, match="holds no checkpoint"):
-        run(output, init_checkpoint=str(model))
-    assert not output.exists()
-
-
-@pytest.mark.parametrize("protocol", ["authors", "bioelectra"])
-def test_a_protocol_is_found_by_its_name_wherever_the_command_runs(pretrained, tmp_path, protocol):
-    changes = {"sequence_length": 64, "num_train_epochs": 0.02, "num_trials": 1}
-    root = Path(finetuning.__file__).parents[2]
-    done = subprocess.run(
-        [sys.executable, str(root / "run_finetuning.py"), "--task=biosses", "--output_dir=out"]
-        + [f"--data_dir={reference.corpus('biosses/blurb')}", f"--init_checkpoint={pretrained}"]
-        + [f"--hparams={protocol}", *(f"--set={name}={value}" for name, value in changes.items())],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(root)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    written = json.loads((tmp_path / "out" / "config.json").read_text())
-    file = root / "hparams" / "finetuning" / protocol / "biosses.json"
-    wanted = {**json.loads(file.read_text()), **changes}
-    wanted.pop("sources")
-    assert len(wanted) > 8 and wanted.items() <= written.items()
-    assert (tmp_path / "out" / "scores.json").is_file()
-
-
 @pytest.mark.parametrize("fixed_shapes", ["never", "always"])
 def test_a_last_update_that_is_not_finite_gives_no_score(run, tmp_path, fixed_shapes):
     """The loss of its step is, and no step comes after."""
@@ -494,36 +381,9 @@ def test_a_checkpoint_of_another_shape_is_named(run, pretrained, tmp_path):
     settings = json.loads((model / "config.json").read_text())
     settings["encoder"]["hidden_size"] = 64
     (model / "config.json").write_text(json.dumps(settings))
-    with pytest.raises(checkpoint_files.CheckpointError, match="does not fit an encoder"):
+    with pytest.raises(checkpointing.CheckpointError, match="does not fit an encoder"):
         run(tmp_path / "out", init_checkpoint=str(model))
     assert not (tmp_path / "out" / "scores.json").exists()
-
-
-def test_the_runs_of_a_sweep_share_examples_and_windows(vocab_file, tmp_path):
-    for split in ("train", "dev", "test"):
-        (tmp_path / f"{split}.tsv").write_text("Give\tO\nIL-2\tB\n\nNo\tO\n")
-    task, read = tasks.find("ner", str(tmp_path)), []
-    task = dataclasses.replace(task, read=lambda path: read.append(path) or own(path), settings={})
-    own = tasks.find("ner", str(tmp_path)).read
-
-    def features(data="0", vocab="0", **settings):
-        data_sha256, shape = (data,) * 3, FinetuningConfig(**settings)
-        tokenizer = finetuning_data._tokenizer(vocab_file, vocab, True, (), 2)
-        return finetuning_data._encoded(task, str(tmp_path), data_sha256, tokenizer, shape)[0]
-
-    first = features(sequence_length=32)
-    assert features(sequence_length=32) is first and len(read) == 3
-    for changes in (
-        {"sequence_length": 16},
-        {"sequence_length": 16, "tagging": Tagging.Settings(label_all_tokens=True)},
-        {"sequence_length": 16, "tagging": Tagging.Settings(scheme="IO")},
-        {"vocab": "1"},
-    ):
-        other = features(**changes)
-        assert other is not first and len(read) == 3
-        first = other
-    # The files were changed.
-    assert features(data="1", vocab="1") is not first and len(read) == 6
 
 
 # --- Vocabularies of other kinds ---------------------------------------------------------------
@@ -591,7 +451,7 @@ def test_other_vocabularies_are_trained_on_and_predicted_with(
     scores = finetuning.finetune(
         finetuning.Run(
             settings,
-            task=tasks.find(name, str(tmp_path)),
+            task=task_table.find(name, str(tmp_path)),
             data_dir=str(tmp_path),
             init_checkpoint=model,
             output_dir=str(tmp_path / "out"),
@@ -626,7 +486,7 @@ def test_electras_head_learns_answers_and_goes_on_from_there(pretrained, cpu, tm
         return finetuning.finetune(
             finetuning.Run(
                 settings,
-                task=tasks.TASKS["squad_v2"],
+                task=task_table.TASKS["squad_v2"],
                 data_dir=str(tmp_path),
                 init_checkpoint=start,
                 output_dir=str(tmp_path / name),
@@ -646,57 +506,3 @@ def test_electras_head_learns_answers_and_goes_on_from_there(pretrained, cpu, tm
     capsys.readouterr()
     run("bert", dataclasses.replace(still, question_answering=QuestionAnswering.Settings()), trial)
     assert "has question_answering.head electra: the head starts anew." in capsys.readouterr().out
-
-
-def test_words_behind_an_early_cut_do_not_count_in_the_authors_scores(vocab_file):
-    tokenizer = tokenization.load_tokenizer(vocab_file, True)
-    labels = ("O", "B", "I")
-    task_type = types.make(
-        "tagging", labels, FinetuningConfig(tagging=Tagging.Settings(early_cut=True))
-    )
-    long = ("B", "O", *["B"] * 10)
-    examples = [
-        TaggedSentence("1", ("the",) * 12, long),
-        TaggedSentence("2", ("of", "a"), ("O", "B")),
-    ]
-    features = task_type.features(examples, tokenizer, 18)
-    assert task_type.kept(features, 2).tolist() == [3, 2]
-    # All B of the kept words are found, with a wrong one in the second sentence.
-    outputs = [np.array([0, 1, 0, 1, 0]), np.array([0, 1, 1, 0])]
-    predicted = task_type.predictions(outputs, features, examples)
-    score = tasks.TASKS["bc5cdr_chem"].score
-    assert score(examples, predicted)["recall"] == pytest.approx(3 / 12)
-    scores = task_type.authors_scores(score, examples, predicted, features, outputs)
-    assert scores["precision"] == pytest.approx(3 / 4)
-    assert scores["recall"] == 1
-    assert scores["f1"] == pytest.approx(6 / 7)
-    whole = types.make("tagging", labels, FinetuningConfig())
-    assert not whole.authors_scores(score, examples, predicted, features, outputs)
-
-
-def test_outputs_of_absence_count_in_the_authors_scores():
-    settings = FinetuningConfig(multilabel=MultiLabel.Settings(absent_outputs=True))
-    task_type = types.make("multilabel", ("a", "b"), settings)
-    examples = [SimpleNamespace(label=own) for own in (("a",), ("b",), ())]
-    # Absence and presence of a, then of b; a's contradict each other in the first example.
-    outputs = [
-        np.array(row) for row in ([0.9, 0.9, 0.9, 0.1], [0.9, 0.1, 0.1, 0.9], [0.9, 0.1, 0.1, 0.1])
-    ]
-    predicted = task_type.predictions(outputs, None, examples)
-    assert predicted == [("a",), ("b",), ()]
-    score = own_data.own_score("multilabel", task_type.labels)
-    scores = task_type.authors_scores(score, examples, predicted, None, outputs)
-    # Columns: a absent 2 of 3 right and all found; b absent 1 of 1 right, one of two found.
-    precision, recall = (1 + 2 / 3 + 1 + 1) / 4, (1 + 1 + 1 + 1 / 2) / 4
-    assert scores["precision"] == pytest.approx(precision)
-    assert scores["recall"] == pytest.approx(recall)
-    assert scores["f1"] == pytest.approx(2 * precision * recall / (precision + recall))
-
-
-def test_steps_may_be_counted_in_whole_batches():
-    """BioELECTRA's authors took 300 steps for the 450 questions of PubMedQA."""
-    features = SimpleNamespace(input_ids=range(450))
-    settings = FinetuningConfig(train_batch_size=32, num_train_epochs=20.0)
-    assert finetuning_data.count_steps(settings, features) == 281
-    settings = dataclasses.replace(settings, count_whole_batches=True)
-    assert finetuning_data.count_steps(settings, features) == 300

@@ -1,68 +1,34 @@
-"""The training step and the run around it, on real examples and small models."""
+"""Pretraining runs, on real examples and with small models."""
 
 import dataclasses
-import functools
 import json
 import os
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-import sentencepiece
 import tensorflow as tf
 import tf_keras as keras
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from data_prep import examples, vocabulary
+from data_prep import examples
 from data_prep.running import pipeline
 from tests import emulated_tpu
-from tfbio.base.cli import Interrupted, UsageError, UserError
-from tfbio.base.example_codec import parse_example, serialize_example
+from tests.pretraining_runs import scalars, weights
+from tfbio.base.errors import DataError, Interrupted, UsageError, UserError
 from tfbio.base.manifests import read_manifest
-from tfbio.base.shards import DataError, read_shard
 from tfbio.export import conversion
 from tfbio.models import encoder as encoders
-from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.electra import Electra
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
-from tfbio.objectives.pretrainer import TRAINING_STREAM, Pretrainer
-from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
+from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.runs import pretraining, pretraining_data, pretraining_folder
-from tfbio.runs.progress import Progress
-from tfbio.text import vocabularies
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.training import distribution, optimization
-from tfbio.weights import checkpoint_settings, checkpoint_weights
+from tfbio.weights import checkpoint_settings, checkpoint_weights, same_model
 
 ONE_WORKER = pipeline.Runner(workers=1)
-
-
-@pytest.fixture(scope="module")
-def settings(examples_folder):
-    words = read_manifest(examples_folder, "examples").settings["vocab_size"]
-    return PretrainingConfig(
-        encoder=EncoderConfig(
-            vocab_size=words,
-            embedding_size=32,
-            hidden_size=48,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            intermediate_size=96,
-            max_position_embeddings=64,
-        ),
-        generator_hidden_fraction=0.5,
-        sequence_length=64,
-        train_batch_size=16,
-        num_train_steps=8,
-        num_warmup_steps=2,
-        learning_rate=1e-3,
-        run=PretrainingRun(
-            steps_per_loop=2, save_checkpoints_steps=4, eval_every_steps=4, num_eval_batches=2
-        ),
-    )
 
 
 @pytest.fixture(scope="module")
@@ -71,23 +37,6 @@ def finished(settings, examples_folder, cpu, tmp_path_factory):
     folder = str(tmp_path_factory.mktemp("pretrained") / "model")
     pretraining.pretrain(settings, [str(examples_folder)], folder, cpu)
     return folder
-
-
-def weights(folder):
-    reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(folder))
-    return {
-        name: reader.get_tensor(name)
-        for name in reader.get_variable_to_shape_map()
-        if name.startswith(("model/", "optimizer/")) and "OBJECT_GRAPH" not in name
-    }
-
-
-def scalars(folder, part):
-    events = EventAccumulator(os.path.join(folder, "logs", part)).Reload()
-    return {
-        tag: [(e.step, tf.make_ndarray(e.tensor_proto).item()) for e in events.Tensors(tag)]
-        for tag in events.Tags()["tensors"]
-    }
 
 
 def test_writes_all_that_later_stages_read(finished, settings, examples_folder):
@@ -333,217 +282,6 @@ def test_a_second_run_takes_over_the_weights_and_nothing_else(
     assert rate == pytest.approx(1e-3 * 0.9 * 0.25)
 
 
-def trainer_of(settings, folder, strategy, steps, **run):
-    """A trainer with the data of so many steps."""
-    settings = dataclasses.replace(settings, run=dataclasses.replace(settings.run, **run))
-    manifest = read_manifest(folder, "examples")
-    encoder = load_fast_tokenizer(folder / "vocab.txt")
-    trainer = Pretrainer(settings, encoder, strategy)
-    trainer.train_dataset = distribution.distribute_dataset(
-        strategy,
-        lambda context: pretraining_data.training_dataset(
-            str(folder), manifest, settings.train_batch_size, settings.seed, 0, steps, context
-        ),
-    )
-    return trainer
-
-
-def step_losses(settings, folder, strategy, steps, **run):
-    """Generator's loss and whole loss of every step, float [steps, 2], and the final weights."""
-    trainer = trainer_of(settings, folder, strategy, steps, **run)
-    outputs = [trainer.train(tf.constant(1)) for _ in range(steps)]
-    names = [name for name in ("generator_loss", "loss") if name in outputs[0]]
-    losses = np.array([[output[name] for name in names] for output in outputs])
-    return losses, [variable.numpy() for variable in trainer.model.trainable_variables]
-
-
-@pytest.fixture(scope="module")
-def shallow(settings):
-    """Of one layer, where the encoder is not what is looked at: half as much to trace."""
-    encoder = dataclasses.replace(settings.encoder, num_hidden_layers=1)
-    return dataclasses.replace(settings, encoder=encoder)
-
-
-@pytest.fixture(scope="module")
-def without_dropout(shallow):
-    encoder = dataclasses.replace(
-        shallow.encoder, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
-    )
-    return dataclasses.replace(shallow, encoder=encoder)
-
-
-@pytest.fixture(scope="module")
-def undivided(examples_folder, cpu):
-    """What four steps of some settings give on one device, in one part: traced once for each."""
-    return functools.cache(lambda settings: step_losses(settings, examples_folder, cpu, steps=4))
-
-
-def test_the_step_compiles_under_xla_with_static_shapes(
-    without_dropout, undivided, examples_folder, cpu
-):
-    """What a TPU needs. XLA and TensorFlow draw the same random numbers on a CPU, too."""
-    plain, _ = undivided(without_dropout)
-    compiled, _ = step_losses(without_dropout, examples_folder, cpu, steps=4, jit_compile=True)
-    np.testing.assert_allclose(compiled[0, 0], plain[0, 0], rtol=1e-5)
-    # Seen: 2e-5. A sample on the other side of a rounded border would change one label of 900.
-    np.testing.assert_allclose(compiled, plain, rtol=2e-4)
-
-
-def assert_same_divided(settings, undivided, examples_folder, strategy, run):
-    """The same losses and weights, to rounding, whatever the devices and `run` are."""
-    one, one_weights = undivided(settings)
-    divided, its_weights = step_losses(settings, examples_folder, strategy, steps=4, **run)
-    np.testing.assert_allclose(divided, one, rtol=2e-4 if "jit_compile" in run else 1e-4)
-    for mine, other in zip(one_weights, its_weights, strict=True):
-        np.testing.assert_allclose(mine, other, rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("devices", "run"),
-    [
-        ("two_devices", {}),
-        ("cpu", {"gradient_accumulation_steps": 4}),
-        ("cpu", {"gradient_accumulation_steps": 4, "jit_compile": True}),
-        ("cpu", {"parallel_parts": 2}),
-        ("cpu", {"gradient_accumulation_steps": 2, "parallel_parts": 2}),
-        ("two_devices", {"gradient_accumulation_steps": 2}),
-    ],
-)
-def test_a_batch_may_be_divided(without_dropout, undivided, examples_folder, request, devices, run):
-    """The same masks, the same samples, the same losses and weights, to rounding."""
-    strategy = request.getfixturevalue(devices)
-    assert_same_divided(without_dropout, undivided, examples_folder, strategy, run)
-
-
-@pytest.mark.parametrize(("devices", "run"), [("two_devices", {}), ("cpu", {"jit_compile": True})])
-def test_lamb_learns_the_same_on_any_devices(
-    without_dropout, undivided, examples_folder, request, devices, run
-):
-    settings = dataclasses.replace(without_dropout, optimizer="lamb")
-    (lamb, _), (adam, _) = undivided(settings), undivided(without_dropout)
-    assert abs(lamb - adam).max() > 1e-3
-    strategy = request.getfixturevalue(devices)
-    assert_same_divided(settings, undivided, examples_folder, strategy, run)
-
-
-def test_lamb_without_model_garden_names_the_extra(shallow, examples_folder, cpu, monkeypatch):
-    monkeypatch.setitem(sys.modules, "official.modeling.optimization", None)
-    monkeypatch.delitem(sys.modules, "tfbio.training.lamb", raising=False)
-    settings = dataclasses.replace(shallow, optimizer="lamb")
-    with pytest.raises(UserError, match=r"optimizer = lamb .*pip install 'tfbio\[model-garden\]'"):
-        trainer_of(settings, examples_folder, cpu, steps=1)
-
-
-def by_numpy(settings, folder, groups, steps):
-    """Steps with clipping and Adam in NumPy, and the gradient of each group as of a batch alone.
-
-    Gives the global norms of the first step's groups; the sum of their clipped gradients; the mean
-    of the groups' losses of each step; and the weights after the last step.
-    """
-    one = dataclasses.replace(settings, gradient_clip_groups=1)
-    manifest = read_manifest(folder, "examples")
-    encoder = load_fast_tokenizer(folder / "vocab.txt")
-    trainer = Pretrainer(one, encoder, tf.distribute.get_strategy())
-    variables = trainer.model.trainable_variables
-    size = settings.train_batch_size
-    data = pretraining_data.training_dataset(str(folder), manifest, size, settings.seed, 0, steps)
-    weights = [variable.numpy().astype(np.float64) for variable in variables]
-    first, second = ([np.zeros_like(w) for w in weights] for _ in range(2))
-    first_norms, first_sum, losses = [], None, []
-    for step, batch in enumerate(data.take(steps)):
-        mask_seed, seed = trainer.seeds(TRAINING_STREAM, tf.constant(step, tf.int64))
-        masked = trainer.mask(batch, mask_seed, tf.constant(step, tf.int64))
-        # Samples are drawn for the whole batch.
-        given = {}
-        if settings.objective == "electra":
-            given["corrupted_ids"] = trainer.model(batch, masked, seed).corrupted_ids
-        total, loss = [0.0] * len(weights), 0.0
-        for group in np.split(np.arange(size), groups):
-            rows = slice(group[0], group[-1] + 1)
-            own = tf.nest.map_structure(lambda x, rows=rows: x[rows], (batch, masked, given))
-            output, found = trainer.model.gradients(variables, *own[:2], seed, **own[2])
-            found = [tf.convert_to_tensor(x).numpy().astype(np.float64) for x in found]
-            norm = np.sqrt(sum(np.sum(x**2) for x in found))
-            share = min(1.0, settings.max_gradient_norm / norm)
-            total = [a + share * b for a, b in zip(total, found, strict=True)]
-            loss += float(output.loss) / groups
-            if step == 0:
-                first_norms.append(norm)
-        first_sum = first_sum or total
-        losses.append(loss)
-        rate = settings.learning_rate * (1 - (step + 1) / settings.num_train_steps)
-        rate *= min(1.0, (step + 1) / settings.num_warmup_steps)
-        for index, (variable, gradient) in enumerate(zip(variables, total, strict=True)):
-            first[index] = 0.9 * first[index] + 0.1 * gradient
-            second[index] = 0.999 * second[index] + 0.001 * gradient**2
-            update = first[index] / (np.sqrt(second[index]) + 1e-6)
-            if "LayerNorm" not in variable.name and "bias" not in variable.name:
-                update += 0.01 * weights[index]
-            weights[index] -= rate * update
-            variable.assign(weights[index])
-    return first_norms, first_sum, losses, weights
-
-
-@pytest.fixture(scope="module")
-def in_groups(without_dropout, examples_folder):
-    """Settings with so many groups, and what NumPy makes of them; computed once for each."""
-
-    @functools.cache
-    def make(groups, objective="electra"):
-        settings = dataclasses.replace(
-            without_dropout,
-            objective=objective,
-            gradient_clip_groups=groups,
-            max_gradient_norm=0.3,
-        )
-        return settings, by_numpy(settings, examples_folder, groups, steps=4)
-
-    return make
-
-
-@pytest.mark.parametrize(
-    ("devices", "groups", "run", "objective"),
-    [
-        ("cpu", 4, {}, "electra"),
-        ("cpu", 4, {"jit_compile": True}, "electra"),
-        ("cpu", 4, {"gradient_accumulation_steps": 2}, "electra"),
-        ("cpu", 4, {"gradient_accumulation_steps": 2, "parallel_parts": 2}, "electra"),
-        ("two_devices", 4, {}, "electra"),
-        ("two_devices", 4, {"gradient_accumulation_steps": 2}, "electra"),
-        ("two_devices", 2, {}, "electra"),  # each device's examples are one
-        ("cpu", 4, {}, "mlm"),
-    ],
-)
-def test_each_group_is_clipped_by_itself(
-    in_groups, examples_folder, request, devices, groups, run, objective
-):
-    settings, (norms, total, losses, weights) = in_groups(groups, objective)
-    # All are clipped, each by another share.
-    assert min(norms) > 0.6 and max(norms) > 1.01 * min(norms)
-    strategy = request.getfixturevalue(devices)
-    trainer = trainer_of(settings, examples_folder, strategy, steps=4, **run)
-    logged = [trainer.train(tf.constant(1))["loss"]]
-    whole = np.sqrt(sum(np.sum(x**2) for x in total))
-    for variable, gradient in zip(trainer.model.trainable_variables, total, strict=True):
-        # Adam's first average is a tenth of the gradient.
-        found = 10 * trainer.optimizer.get_slot(variable, "m").numpy()
-        assert np.linalg.norm(found - gradient) < 1e-6 * whole, variable.name
-    logged += [trainer.train(tf.constant(1))["loss"] for _ in range(3)]
-    np.testing.assert_allclose(logged, losses, rtol=1e-5)
-    for variable, value in zip(trainer.model.trainable_variables, weights, strict=True):
-        np.testing.assert_allclose(variable.numpy(), value, atol=1e-6, err_msg=variable.name)
-
-
-def test_groups_are_not_the_whole_nor_other_groups(in_groups, undivided):
-    """What the limits above tell apart."""
-    settings, (_, _, _, weights) = in_groups(4)
-    _, whole = undivided(dataclasses.replace(settings, gradient_clip_groups=1))
-    _, (_, _, _, two) = in_groups(2)
-    for others in (whole, two):
-        difference = max(np.abs(a - b).max() for a, b in zip(weights, others, strict=True))
-        assert difference > 1e-4
-
-
 ALONE, STEPS = 4, 8  # steps of the generator alone, and all
 
 
@@ -615,7 +353,7 @@ def test_what_begins_without_a_generator_is_the_same_in_every_form(warmed_up, tm
     assert checkpoint_settings.read_settings(start)["uniform_generator"]
 
     def restored(place):
-        checkpoint_settings.require_same_model(place, wanted)
+        same_model.require_same_model(place, wanted)
         keras.utils.set_random_seed(0)
         model = Electra(settings)
         checkpoint_weights.restore_model(place, model)
@@ -640,7 +378,7 @@ def test_what_begins_without_a_generator_is_the_same_in_every_form(warmed_up, tm
             ("vocab_sha256", "0", "with another vocabulary"),
         ):
             with pytest.raises(UserError, match=words):
-                checkpoint_settings.require_same_model(place, {**wanted, name: value})
+                same_model.require_same_model(place, {**wanted, name: value})
 
 
 @pytest.mark.slow
@@ -672,21 +410,6 @@ def test_a_run_that_stopped_before_the_border_continues_with_the_same_weights(
             np.testing.assert_array_equal(continued[name], value, err_msg=name)
 
 
-@pytest.mark.parametrize(
-    ("devices", "run"),
-    [
-        ("two_devices", {"gradient_accumulation_steps": 2}),
-        ("cpu", {"jit_compile": True}),
-    ],
-)
-def test_a_generator_alone_learns_the_same_on_any_devices(
-    without_dropout, undivided, examples_folder, request, devices, run
-):
-    settings = dataclasses.replace(without_dropout, generator_warmup_steps=2)
-    strategy = request.getfixturevalue(devices)
-    assert_same_divided(settings, undivided, examples_folder, strategy, run)
-
-
 def test_the_plain_masked_language_model(settings, examples_folder, cpu, tmp_path, capsys):
     """With whole-word masking, BERT's shares and a growing rate, as PubMedBERT has them."""
     plain = dataclasses.replace(
@@ -707,21 +430,6 @@ def test_the_plain_masked_language_model(settings, examples_folder, cpu, tmp_pat
     assert losses[-1] < losses[0]
     assert tf.train.latest_checkpoint(folder).endswith("ckpt-8")
     checkpoint_weights.restore_encoder(folder, encoders.Encoder(plain.encoder))
-
-
-@pytest.mark.slow
-def test_a_single_device_compiles_every_kind_of_masking(without_dropout, examples_folder, cpu):
-    for options in (
-        {"objective": "mlm", "mask_unit": "word", "final_mask_prob": 0.25},
-        {"mask_unit": "span", "disallow_correct": True},
-        {"mask_with_replacement": True, "uniform_generator": True},
-    ):
-        settings = dataclasses.replace(without_dropout, **options)
-        losses = [
-            step_losses(settings, examples_folder, cpu, steps=1, jit_compile=jit)[0][0, -1]
-            for jit in (False, True)
-        ]
-        np.testing.assert_allclose(*losses, rtol=2e-4, err_msg=str(options))
 
 
 def test_a_damaged_or_missing_shard_is_named_at_the_start(
@@ -785,69 +493,6 @@ def test_weights_that_are_not_finite_are_not_saved(
     assert not list(folder.glob("ckpt*")) and not (folder / "checkpoint").exists()
 
 
-def test_a_collapse_is_named(settings, capsys):
-    progress = Progress(settings, tf.Variable(5, dtype=tf.int64), frequencies_loss=6.0)
-    progress.start()
-    good = {"loss": 30.0, "generator_loss": 4.0, "discriminator_auc": 0.8}
-    for output, words in (
-        (good, ()),
-        (good | {"generator_loss": 6.1}, ("the generator knows no more than how often",)),
-        (good | {"generator_loss": float("nan")}, ("the generator knows no more",)),
-        (good | {"discriminator_auc": 0.5}, ("the discriminator cannot tell",)),
-        ({"loss": 6.5, "accuracy": 0.1}, ("the model knows no more than",)),
-        ({"loss": 5.5, "accuracy": 0.1}, ()),
-    ):
-        progress.evaluated(output)
-        out = capsys.readouterr().out
-        assert out.count("warning") == len(words) and all(word in out for word in words)
-    settings = dataclasses.replace(settings, uniform_generator=True)
-    progress = Progress(settings, progress.global_step, frequencies_loss=6.0)
-    progress.start()
-    progress.evaluated(good | {"generator_loss": 6.1})
-    progress.global_step.assign(2)  # while it warms up, nothing is said
-    progress.evaluated(good | {"discriminator_auc": 0.5})
-    settings = dataclasses.replace(settings, uniform_generator=False, generator_warmup_steps=4)
-    progress = Progress(settings, tf.Variable(6, dtype=tf.int64), frequencies_loss=6.0)
-    progress.start()
-    progress.evaluated(good | {"discriminator_auc": 0.5})
-    assert "warning" not in capsys.readouterr().out
-
-
-def test_bfloat16_learns_too(shallow, undivided, examples_folder, cpu):
-    import tf_keras as keras
-
-    keras.mixed_precision.set_global_policy("mixed_bfloat16")
-    try:
-        half, _ = step_losses(shallow, examples_folder, cpu, steps=4)
-    finally:
-        keras.mixed_precision.set_global_policy("float32")
-    single, _ = undivided(shallow)
-    np.testing.assert_allclose(half, single, rtol=0.02)
-
-
-def test_frequency_biases_start_at_the_base_rates(without_dropout, examples_folder, cpu):
-    """The untrained generator then has the loss of a guess by frequency, not of a blind one."""
-    manifest = read_manifest(examples_folder, "examples")
-    counts = pretraining_data.word_counts(str(examples_folder), manifest)
-    encoder = load_fast_tokenizer(examples_folder / "vocab.txt")
-    shard = manifest.shards_of("train")[0]
-    assert counts[encoder.cls_id] == shard.records and counts[encoder.pad_id] == 0
-    counts[[encoder.cls_id, encoder.sep_id]] = 0
-
-    trainer = Pretrainer(without_dropout, encoder, cpu)
-    dataset = pretraining_data.held_out_dataset(str(examples_folder), manifest, 16)
-    trainer.eval_dataset = distribution.distribute_dataset(cpu, lambda _: dataset)
-    blind = trainer.evaluate()
-    assert float(blind["generator_loss"]) == pytest.approx(np.log(encoder.vocab_size), rel=0.005)
-    trainer.model.set_frequency_biases(counts)
-    guess = trainer.evaluate()
-    shares = counts / counts.sum()
-    entropy = -np.sum(shares[shares > 0] * np.log(shares[shares > 0]))
-    # Seen: 3.5 % more, since these are other articles than those that were counted.
-    assert float(guess["generator_loss"]) == pytest.approx(entropy, rel=0.05)
-    assert float(guess["discriminator_loss"]) < 0.45 < float(blind["discriminator_loss"])
-
-
 def test_a_batch_that_does_not_divide_is_refused(settings, examples_folder, two_devices, tmp_path):
     odd = dataclasses.replace(settings, train_batch_size=15)
     with pytest.raises(UsageError, match="train_batch_size 15 does not divide by 2 devices"):
@@ -865,122 +510,6 @@ def test_a_batch_that_does_not_divide_is_refused(settings, examples_folder, two_
     with pytest.raises(UsageError, match=said):
         pretraining.pretrain(odd, [str(examples_folder)], str(tmp_path / "model"), two_devices)
     assert not (tmp_path / "model").exists()
-
-
-@pytest.fixture(scope="module")
-def packed_folder(documents_folder, vocab_file, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("packed") / "examples"
-    made = examples.ExampleSettings(
-        packing=True, sequence_length=64, held_out_fraction=0.2, shards=1
-    )
-    examples.make_examples(documents_folder, vocab_file, folder, made, runner=ONE_WORKER)
-    return folder
-
-
-@pytest.mark.parametrize("jit_compile", [False, True])
-def test_trains_on_packed_examples(shallow, packed_folder, cpu, tmp_path, capsys, jit_compile):
-    run = dataclasses.replace(shallow.run, jit_compile=jit_compile)
-    short = dataclasses.replace(shallow, num_train_steps=4, run=run)
-    pretraining.pretrain(short, [str(packed_folder)], str(tmp_path / "model"), cpu)
-    said = capsys.readouterr().out.splitlines()
-    assert ("compiling the training step ..." in said) == jit_compile
-    logs = EventAccumulator(str(tmp_path / "model" / "logs" / "heldout"))
-    logs.Reload()
-    assert np.isfinite(tf.make_ndarray(logs.Tensors("loss")[-1].tensor_proto))
-
-
-def test_documents_that_share_an_example_do_not_touch(settings, packed_folder, vocab_file, cpu):
-    """Dropout is off and the same tokens are hidden."""
-    trainer = Pretrainer(settings, load_fast_tokenizer(vocab_file), cpu)
-    manifest = read_manifest(packed_folder, "examples")
-    batch = next(iter(pretraining_data.held_out_dataset(str(packed_folder), manifest, 16)))
-    other = batch["document_ids"] > 1
-    changed = dict(batch, input_ids=tf.where(other, batch["input_ids"][::-1], batch["input_ids"]))
-    logits = []
-    for each in (batch, changed):
-        masked = trainer.mask(each, tf.constant([0, 0]), None)
-        masked = masked._replace(input_ids=each["input_ids"], weights=tf.zeros_like(masked.weights))
-        output = trainer.model(
-            each, masked, seed=tf.constant([0, 0]), corrupted_ids=each["input_ids"]
-        )
-        logits.append(output.discriminator_logits.numpy())
-    first = (batch["document_ids"] == 1).numpy()
-    np.testing.assert_allclose(logits[0][first], logits[1][first], atol=1e-5)
-    assert np.abs(logits[0] - logits[1])[other.numpy()].max() > 1e-4
-
-
-def test_trains_on_examples_of_the_original_code(shallow, examples_folder, cpu, tmp_path):
-    manifest = read_manifest(examples_folder, "examples")
-    shutil.copy(examples_folder / "vocab.txt", tmp_path)
-    (tmp_path / "pretrain_tfrecords").mkdir()
-    for number, shard in enumerate(manifest.shards):
-        name = f"pretrain_data.tfrecord-{number}-of-{len(manifest.shards)}"
-        with tf.io.TFRecordWriter(str(tmp_path / "pretrain_tfrecords" / name)) as writer:
-            for record in read_shard(examples_folder, shard):
-                example = parse_example(record)
-                ids = np.frombuffer(example["input_ids"][0], "<u2").tolist()
-                first, second = np.frombuffer(example["segment_lengths"][0], "<u2").tolist()
-                rest = len(ids) - first - second
-                features = {
-                    "input_ids": ids,
-                    "input_mask": [1] * (first + second) + [0] * rest,
-                    "segment_ids": [0] * first + [1] * second + [0] * rest,
-                }
-                writer.write(serialize_example(features))
-    short = dataclasses.replace(shallow, num_train_steps=2)
-    model = str(tmp_path / "model")
-    pretraining.pretrain(short, [str(tmp_path / "pretrain_tfrecords")], model, cpu)
-    assert tf.train.latest_checkpoint(model).endswith("ckpt-2")
-    assert Path(model, "vocab.txt").read_bytes() == (examples_folder / "vocab.txt").read_bytes()
-
-
-@pytest.mark.parametrize(
-    "kind, files",
-    [("byte_bpe", ["vocab.json", "merges.txt"]), ("unigram", ["vocab.model"])],
-)
-def test_trains_with_other_vocabularies(shallow, documents_folder, cpu, tmp_path, kind, files):
-    vocab, folder = tmp_path / files[0], tmp_path / "examples"
-    vocabulary.make_vocabulary(documents_folder, vocab, size=1500, kind=kind)
-    made = examples.ExampleSettings(
-        "full_sentences", sequence_length=64, held_out_fraction=0.2, shards=1
-    )
-    examples.make_examples(documents_folder, vocab, folder, made, runner=ONE_WORKER)
-    other = dataclasses.replace(
-        shallow,
-        objective="mlm",
-        mask_unit="word",
-        encoder=dataclasses.replace(shallow.encoder, vocab_size=1500),
-        num_train_steps=2,
-    )
-    model = str(tmp_path / "model")
-    pretraining.pretrain(other, [str(folder)], model, cpu)
-    assert scalars(model, "heldout")["loss"][-1][0] == 2
-    for file in files:
-        assert Path(model, file).read_bytes() == (tmp_path / file).read_bytes()
-    # What is hidden ends where, by the kind's own mark of the space before a word, words end.
-    encoder = load_fast_tokenizer(vocabularies.find_vocabulary(model))
-    trainer = Pretrainer(other, encoder, cpu)
-    manifest = read_manifest(folder, "examples")
-    batch = next(iter(pretraining_data.held_out_dataset(str(folder), manifest, 16)))
-    masked = trainer.mask(batch, tf.constant([0, 0]), None)
-    if kind == "byte_bpe":
-        tokens = json.loads(vocab.read_text())
-    else:
-        pieces = sentencepiece.SentencePieceProcessor(model_file=str(vocab))
-        tokens = {pieces.id_to_piece(i): i for i in range(1500)}
-    begins = np.zeros(1500, bool)
-    begins[[i for token, i in tokens.items() if token[0] in "\u0120\u2581"]] = True
-    ids, count, inside = batch["input_ids"].numpy(), 0, 0
-    for row, (positions, weights) in enumerate(zip(masked.positions, masked.weights, strict=True)):
-        hidden = np.zeros(64, bool)
-        hidden[positions.numpy()[weights.numpy() > 0]] = True
-        goes_on = ~begins[ids[row]] & ~np.isin(ids[row], encoder.special_ids)
-        # A word's token is hidden as the one before it is, unless that is [CLS] or [SEP].
-        inner = goes_on[1:] & ~np.isin(ids[row][:-1], encoder.special_ids)
-        assert (hidden[1:] == hidden[:-1])[inner].all()
-        count += hidden.sum()
-        inside += inner.sum()
-    assert count > 16 and inside > 16
 
 
 def test_addresses_of_object_stores_are_taken(
@@ -1010,14 +539,3 @@ def test_addresses_that_tensorflow_does_not_know_are_refused(settings, cpu, tmp_
     arguments[place] = ["s3://bucket/x"] if place == 1 else "s3://bucket/x"
     with pytest.raises(UserError, match="s3://bucket/x: TensorFlow knows no such addresses"):
         pretraining.pretrain(*arguments)
-
-
-def test_examples_of_another_objective_are_refused(
-    settings, documents_folder, vocab_file, cpu, tmp_path
-):
-    folder = tmp_path / "pairs"
-    made = examples.ExampleSettings("sentence_order", sequence_length=64)
-    examples.make_examples(documents_folder, vocab_file, folder, made, runner=ONE_WORKER)
-    with pytest.raises(UserError, match="made with --objective=sentence_order"):
-        pretraining.pretrain(settings, [str(folder)], str(tmp_path / "model"), cpu)
-    assert not (tmp_path / "model").exists()

@@ -1,23 +1,33 @@
-"""The order of the examples: every example once an epoch, and continued where it stopped."""
+"""Examples: each once an epoch, continued where it stopped; and runs on examples of all kinds."""
 
 import dataclasses
 import functools
 import itertools
+import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
+import sentencepiece
 import tensorflow as tf
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from data_prep import examples
+from data_prep import examples, vocabulary
 from data_prep.running import pipeline
+from tests.pretraining_runs import scalars
 from tfbio.base import storage
-from tfbio.base.example_codec import parse_example
+from tfbio.base.errors import DataError, UserError
 from tfbio.base.manifests import read_manifest
-from tfbio.base.shards import DataError, read_shard
-from tfbio.runs import pretraining_data
+from tfbio.base.shards import read_shard
+from tfbio.base.tf_example import parse_example, serialize_example
+from tfbio.objectives.pretrainer import Pretrainer
+from tfbio.runs import original_examples, pretraining, pretraining_data
+from tfbio.text import vocabularies
+from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
 BATCH = 8
+ONE_WORKER = pipeline.Runner(workers=1)
 
 
 @pytest.fixture
@@ -70,7 +80,7 @@ def test_batches_are_static_int32(examples_folder, manifest):
         pretraining_data.training_dataset(str(examples_folder), manifest, BATCH, 0, 0, 5),
         pretraining_data.held_out_dataset(str(examples_folder), manifest, BATCH),
     ):
-        for name in pretraining_data.FEATURES:
+        for name in original_examples.FEATURES:
             spec = dataset.element_spec[name]
             assert spec.shape == [BATCH, 64] and spec.dtype == "int32"
 
@@ -168,7 +178,7 @@ def test_features_are_what_the_record_says(documents_folder, vocab_file, tmp_pat
     (shard,) = manifest.shards_of("heldout")
     expected = [by_hand(record, 128) for record in read_shard(folder, shard)]
     dataset = pretraining_data.held_out_dataset(folder, manifest, BATCH)
-    names = pretraining_data.PACKED_FEATURES if packing else pretraining_data.FEATURES
+    names = pretraining_data.PACKED_FEATURES if packing else original_examples.FEATURES
     count = 0
     for batch in dataset.as_numpy_iterator():
         assert set(batch) == set(names)
@@ -278,3 +288,130 @@ def test_what_does_not_fit_the_settings_is_refused(examples_folder, manifest):
     empty = dataclasses.replace(manifest, shards=[])
     with pytest.raises(DataError, match="no training examples"):
         pretraining_data.training_dataset(str(examples_folder), empty, BATCH, 0, 0, 5)
+
+
+@pytest.fixture(scope="module")
+def packed_folder(documents_folder, vocab_file, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("packed") / "examples"
+    made = examples.ExampleSettings(
+        packing=True, sequence_length=64, held_out_fraction=0.2, shards=1
+    )
+    examples.make_examples(documents_folder, vocab_file, folder, made, runner=ONE_WORKER)
+    return folder
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_trains_on_packed_examples(shallow, packed_folder, cpu, tmp_path, capsys, jit_compile):
+    run = dataclasses.replace(shallow.run, jit_compile=jit_compile)
+    short = dataclasses.replace(shallow, num_train_steps=4, run=run)
+    pretraining.pretrain(short, [str(packed_folder)], str(tmp_path / "model"), cpu)
+    said = capsys.readouterr().out.splitlines()
+    assert ("compiling the training step ..." in said) == jit_compile
+    logs = EventAccumulator(str(tmp_path / "model" / "logs" / "heldout"))
+    logs.Reload()
+    assert np.isfinite(tf.make_ndarray(logs.Tensors("loss")[-1].tensor_proto))
+
+
+def test_documents_that_share_an_example_do_not_touch(settings, packed_folder, vocab_file, cpu):
+    """Dropout is off and the same tokens are hidden."""
+    trainer = Pretrainer(settings, load_fast_tokenizer(vocab_file), cpu)
+    manifest = read_manifest(packed_folder, "examples")
+    batch = next(iter(pretraining_data.held_out_dataset(str(packed_folder), manifest, 16)))
+    other = batch["document_ids"] > 1
+    changed = dict(batch, input_ids=tf.where(other, batch["input_ids"][::-1], batch["input_ids"]))
+    logits = []
+    for each in (batch, changed):
+        masked = trainer.mask(each, tf.constant([0, 0]), None)
+        masked = masked._replace(input_ids=each["input_ids"], weights=tf.zeros_like(masked.weights))
+        output = trainer.model(
+            each, masked, seed=tf.constant([0, 0]), corrupted_ids=each["input_ids"]
+        )
+        logits.append(output.discriminator_logits.numpy())
+    first = (batch["document_ids"] == 1).numpy()
+    np.testing.assert_allclose(logits[0][first], logits[1][first], atol=1e-5)
+    assert np.abs(logits[0] - logits[1])[other.numpy()].max() > 1e-4
+
+
+def test_trains_on_examples_of_the_original_code(shallow, examples_folder, cpu, tmp_path):
+    manifest = read_manifest(examples_folder, "examples")
+    shutil.copy(examples_folder / "vocab.txt", tmp_path)
+    (tmp_path / "pretrain_tfrecords").mkdir()
+    for number, shard in enumerate(manifest.shards):
+        name = f"pretrain_data.tfrecord-{number}-of-{len(manifest.shards)}"
+        with tf.io.TFRecordWriter(str(tmp_path / "pretrain_tfrecords" / name)) as writer:
+            for record in read_shard(examples_folder, shard):
+                example = parse_example(record)
+                ids = np.frombuffer(example["input_ids"][0], "<u2").tolist()
+                first, second = np.frombuffer(example["segment_lengths"][0], "<u2").tolist()
+                rest = len(ids) - first - second
+                features = {
+                    "input_ids": ids,
+                    "input_mask": [1] * (first + second) + [0] * rest,
+                    "segment_ids": [0] * first + [1] * second + [0] * rest,
+                }
+                writer.write(serialize_example(features))
+    short = dataclasses.replace(shallow, num_train_steps=2)
+    model = str(tmp_path / "model")
+    pretraining.pretrain(short, [str(tmp_path / "pretrain_tfrecords")], model, cpu)
+    assert tf.train.latest_checkpoint(model).endswith("ckpt-2")
+    assert Path(model, "vocab.txt").read_bytes() == (examples_folder / "vocab.txt").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "kind, files",
+    [("byte_bpe", ["vocab.json", "merges.txt"]), ("unigram", ["vocab.model"])],
+)
+def test_trains_with_other_vocabularies(shallow, documents_folder, cpu, tmp_path, kind, files):
+    vocab, folder = tmp_path / files[0], tmp_path / "examples"
+    vocabulary.make_vocabulary(documents_folder, vocab, size=1500, kind=kind)
+    made = examples.ExampleSettings(
+        "full_sentences", sequence_length=64, held_out_fraction=0.2, shards=1
+    )
+    examples.make_examples(documents_folder, vocab, folder, made, runner=ONE_WORKER)
+    other = dataclasses.replace(
+        shallow,
+        objective="mlm",
+        mask_unit="word",
+        encoder=dataclasses.replace(shallow.encoder, vocab_size=1500),
+        num_train_steps=2,
+    )
+    model = str(tmp_path / "model")
+    pretraining.pretrain(other, [str(folder)], model, cpu)
+    assert scalars(model, "heldout")["loss"][-1][0] == 2
+    for file in files:
+        assert Path(model, file).read_bytes() == (tmp_path / file).read_bytes()
+    # What is hidden ends where, by the kind's own mark of the space before a word, words end.
+    encoder = load_fast_tokenizer(vocabularies.find_vocabulary(model))
+    trainer = Pretrainer(other, encoder, cpu)
+    manifest = read_manifest(folder, "examples")
+    batch = next(iter(pretraining_data.held_out_dataset(str(folder), manifest, 16)))
+    masked = trainer.mask(batch, tf.constant([0, 0]), None)
+    if kind == "byte_bpe":
+        tokens = json.loads(vocab.read_text())
+    else:
+        pieces = sentencepiece.SentencePieceProcessor(model_file=str(vocab))
+        tokens = {pieces.id_to_piece(i): i for i in range(1500)}
+    begins = np.zeros(1500, bool)
+    begins[[i for token, i in tokens.items() if token[0] in "\u0120\u2581"]] = True
+    ids, count, inside = batch["input_ids"].numpy(), 0, 0
+    for row, (positions, weights) in enumerate(zip(masked.positions, masked.weights, strict=True)):
+        hidden = np.zeros(64, bool)
+        hidden[positions.numpy()[weights.numpy() > 0]] = True
+        goes_on = ~begins[ids[row]] & ~np.isin(ids[row], encoder.special_ids)
+        # A word's token is hidden as the one before it is, unless that is [CLS] or [SEP].
+        inner = goes_on[1:] & ~np.isin(ids[row][:-1], encoder.special_ids)
+        assert (hidden[1:] == hidden[:-1])[inner].all()
+        count += hidden.sum()
+        inside += inner.sum()
+    assert count > 16 and inside > 16
+
+
+def test_examples_of_another_objective_are_refused(
+    settings, documents_folder, vocab_file, cpu, tmp_path
+):
+    folder = tmp_path / "pairs"
+    made = examples.ExampleSettings("sentence_order", sequence_length=64)
+    examples.make_examples(documents_folder, vocab_file, folder, made, runner=ONE_WORKER)
+    with pytest.raises(UserError, match="made with --objective=sentence_order"):
+        pretraining.pretrain(settings, [str(folder)], str(tmp_path / "model"), cpu)
+    assert not (tmp_path / "model").exists()

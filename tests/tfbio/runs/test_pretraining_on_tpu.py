@@ -12,7 +12,7 @@ from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
 from tfbio.runs import pretraining_data
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
-from tfbio.training import distribution
+from tfbio.training import distribution, precision
 
 OBJECTIVES = {
     "electra": {},
@@ -101,7 +101,7 @@ def sum_before(tensor):
 def test_eight_cores_train_and_evaluate_with_what_a_tpu_has(objective, examples_folder):
     cores, run = 8, Run(objective, examples_folder, batch_size=32)
     strategy = emulated_tpu.make_strategy(cores)
-    assert distribution.set_precision("auto", strategy) == "bfloat16"
+    assert precision.set_precision("auto", strategy) == "bfloat16"
     trainer = run.trainer(strategy)
     batch = next(iter(run.training_data))
     rows = emulated_tpu.rows_of_cores(strategy, run.training_data)

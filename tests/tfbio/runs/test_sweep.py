@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from tfbio.base import config, run_folders
-from tfbio.base.cli import UserError
+from tfbio.base.errors import UserError
 from tfbio.runs import finetuning, sweep, trial
-from tfbio.task_types import tasks
-from tfbio.task_types.types import FinetuningConfig
+from tfbio.task_types import task_table
+from tfbio.task_types.finetuning_config import FinetuningConfig
 
 ROOT = Path(__file__).parents[3]
 
@@ -74,7 +74,7 @@ def run_sweep(monkeypatch, tmp_path):
     def run(settings, finetune, name="learning_rate"):
         monkeypatch.setattr(finetuning, "finetune", finetune)
         places = {"data_dir": "", "init_checkpoint": "", "output_dir": str(tmp_path)}
-        of = finetuning.Run(FinetuningConfig(), task=tasks.TASKS["bc2gm"], **places)
+        of = finetuning.Run(FinetuningConfig(), task=task_table.TASKS["bc2gm"], **places)
         return sweep.run(of, [name], settings)
 
     return run

@@ -8,65 +8,17 @@ import tensorflow as tf
 
 from tests import reference, task_types
 from tests.task_types import BY_TYPE, SETTINGS, with_fixed_shapes
+from tests.tfbio.task_types.made_features import make_features
 from tfbio.models.batches import NO_TARGET
 from tfbio.runs import finetuner, finetuning_data
-from tfbio.task_types import fixed_shapes, tasks, types
+from tfbio.task_types import fixed_shapes, row_placement, task_table, types
+from tfbio.task_types.features import PerToken
+from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.fixed_shapes import Shape
-from tfbio.task_types.packing import Features, PerToken
 from tfbio.task_types.task import SPLITS
-from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import tokenization
 
 # --- Rows and shapes -----------------------------------------------------------------------------
-
-
-def make_features(lengths, of_tokens=True, seed=0):
-    """Windows with targets for each token, or each window; and two groups of positions."""
-    rng = np.random.default_rng(seed)
-    ids = [rng.integers(5, 200, length).astype(np.int32) for length in lengths]
-    segments = [rng.integers(0, 2, length).astype(np.int32) for length in lengths]
-    numbers = np.arange(len(lengths))
-    if not of_tokens:
-        targets = [rng.integers(0, 3, 2).astype(np.float32) for _ in lengths]
-        groups = [rng.integers(0, length, [2, 3]) for length in lengths]
-        return Features(
-            ids, segments, numbers, per_window={"targets": targets}, positions={"groups": groups}
-        )
-    targets = [rng.integers(0, 3, length).astype(np.int32) for length in lengths]
-    scores = [rng.random([length, 3]).astype(np.float32) for length in lengths]
-    arrays = {"targets": PerToken(targets, NO_TARGET), "scores": PerToken(scores, 0.5)}
-    return Features(ids, segments, numbers, arrays)
-
-
-def check_no_overlap(places, lengths, rows, row_length):
-    used = np.zeros([rows, row_length], int)
-    for row, start, length in zip(places.row, places.start, lengths, strict=True):
-        assert start + length <= row_length
-        used[row, start : start + length] += 1
-    assert used.max() == 1 and used.sum() == lengths.sum()
-
-
-def test_rows_that_are_dealt_are_nearly_even():
-    rng = np.random.default_rng(1)
-    for _ in range(50):
-        lengths, rows = rng.integers(3, 65, rng.integers(8, 60)), int(rng.integers(1, 9))
-        places = fixed_shapes.deal(lengths, rows)
-        check_no_overlap(places, lengths, rows, places.row_length)
-        # Graham (1969), against a bound from below of what the best division needs.
-        best = max(lengths.max(), lengths.sum() / rows)
-        pairs = np.sort(lengths)[::-1]
-        if len(lengths) > rows:
-            best = max(best, pairs[rows - 1] + pairs[rows])
-        assert places.row_length <= 4 / 3 * best
-
-
-def test_rows_that_are_filled_are_nearly_full():
-    lengths = np.random.default_rng(2).integers(3, 65, 2000)
-    places = fixed_shapes.fill_rows(lengths, 128, most=64)
-    check_no_overlap(places, lengths, places.rows, 128)
-    assert lengths.sum() / (places.rows * 128) > 0.98
-    few = fixed_shapes.fill_rows(np.full(10, 4), 128, most=4)
-    assert np.bincount(few.row).tolist() == [4, 4, 2]
 
 
 def test_shapes_are_those_with_the_least_padding():
@@ -76,7 +28,7 @@ def test_shapes_are_those_with_the_least_padding():
     assert len(shapes) == 3 and {shape.rows for shape in shapes} == {4}
     lengths = [shape.row_length for shape in shapes]
     assert lengths == sorted(lengths) and all(length % 16 == 0 for length in lengths)
-    needed = np.array([fixed_shapes.deal(batch, 4).row_length for batch in batches])
+    needed = np.array([row_placement.deal(batch, 4).row_length for batch in batches])
     assert lengths[-1] > max(needed)
 
     def tokens(*lengths):
@@ -104,7 +56,7 @@ def test_a_batch_holds_its_texts_and_nothing_else(replicas, of_tokens):
     features = make_features([5, 30, 40, 17, 3, 50, 60, 8], of_tokens)
     chosen = np.array([7, 1, 1, 0, 5, 4, 3])  # one twice
     shapes = [Shape(4, 48), Shape(4, 64), Shape(4, 96)]
-    packer = fixed_shapes.Packer(features, shapes, replicas, pad_id=0, count=8)
+    packer = fixed_shapes.FixedShapePacker(features, shapes, replicas, pad_id=0, count=8)
     made = packer.train_batch(chosen)
     assert shapes[made.shape].row_length == 64
     assert ("scores" if of_tokens else "groups_of_tokens") in packer.token_arrays
@@ -149,7 +101,7 @@ def test_a_batch_holds_its_texts_and_nothing_else(replicas, of_tokens):
 
 
 def test_what_no_shape_holds_is_an_error():
-    packer = fixed_shapes.Packer(make_features([40, 40, 40]), [Shape(1, 96)], 1, 0, 3)
+    packer = fixed_shapes.FixedShapePacker(make_features([40, 40, 40]), [Shape(1, 96)], 1, 0, 3)
     with pytest.raises(ValueError, match="120"):
         packer.train_batch(np.arange(3))
 
@@ -159,35 +111,11 @@ def test_batches_to_predict_have_one_shape_and_all_texts():
         features = make_features(
             np.random.default_rng(count).integers(3, 33, count), of_tokens=False
         )
-        packer = fixed_shapes.Packer(features, [Shape(4, 32)], 2, 0, count=8)
+        packer = fixed_shapes.FixedShapePacker(features, [Shape(4, 32)], 2, 0, count=8)
         made = list(packer.predict_batches())
         assert sorted(np.concatenate([batch.texts for batch in made])) == list(range(count))
         assert {batch.arrays["input_ids"].shape for batch in made} == {(2, 2, 32)}
         assert {batch.arrays["targets"].shape for batch in made} == {(2, 8, 2)}
-
-
-def test_calls_have_one_shape_and_the_last_is_filled_with_zeros():
-    features = make_features([5, 30, 17, 3, 12])
-    packer = fixed_shapes.Packer(features, [Shape(1, 32)], 1, 0, 1)
-    batches = [packer.train_batch(np.array([number])) for number in range(5)]
-    made = list(fixed_shapes.calls(batches, [1, 3, 3, 3], 3))
-    assert [len(call.batches) for call in made] == [1, 3, 1]
-    for call, first in zip(made, (0, 1, 4), strict=True):
-        ids = call.arrays["input_ids"]
-        assert ids.shape == (3, 1, 1, 32) and not ids[len(call.batches) :].any()
-        np.testing.assert_array_equal(ids[0], batches[first].arrays["input_ids"])
-
-
-@pytest.mark.parametrize("most", [1, 3, 9])
-def test_what_is_made_ahead_is_all_in_order_and_errors_come_through(most):
-    assert list(fixed_shapes.ahead(iter(range(1, 6)), most)) == [1, 2, 3, 4, 5]
-
-    def breaks():
-        yield 1
-        raise ValueError("broken")
-
-    with pytest.raises(ValueError, match="broken"):
-        list(fixed_shapes.ahead(breaks(), most))
 
 
 # --- What is learnt and predicted ----------------------------------------------------------------
@@ -351,7 +279,7 @@ def padding(packer, batches):
     ],
 )
 def test_little_of_the_batches_is_padding(name, size, length, most, replicas):
-    task = tasks.TASKS[name]
+    task = task_table.TASKS[name]
     settings = FinetuningConfig(train_batch_size=size, sequence_length=length)
     tokenizer = tokenization.load_tokenizer(str(reference.PUBMEDBERT))
     task_type = types.make(task.task_type, task.labels, settings)
@@ -365,7 +293,9 @@ def test_little_of_the_batches_is_padding(name, size, length, most, replicas):
         found[split] = padding(packer, batches)
         if split == "train":
             shapes = fixed_shapes.training_shapes(features.lengths, settings, replicas)
-            packer = fixed_shapes.Packer(features, shapes, replicas, tokenizer.pad_id, size)
+            packer = fixed_shapes.FixedShapePacker(
+                features, shapes, replicas, tokenizer.pad_id, size
+            )
             count = len(features.lengths)
             steps = int(count * settings.num_train_epochs / size)
             orders = [

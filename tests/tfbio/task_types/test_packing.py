@@ -9,7 +9,7 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.head_config import HeadConfig
 from tfbio.models.task_model import TaskModel
 from tfbio.task_types import packing
-from tfbio.task_types.packing import PerToken
+from tfbio.task_types.features import Features, PerToken
 from tfbio.task_types.tagging import Tagging
 
 SHAPE = EncoderConfig(
@@ -32,27 +32,13 @@ def make_features(lengths, of_tokens=True, seed=0):
     if not of_tokens:
         targets = [np.array(number, np.int32) for number in numbers]
         groups = [rng.integers(0, length, [2, 3]) for length in lengths]
-        return packing.Features(
+        return Features(
             ids, segments, numbers, per_window={"targets": targets}, positions={"groups": groups}
         )
     targets = [rng.integers(-1, 3, length).astype(np.int32) for length in lengths]
     scores = [rng.random([length, 3]).astype(np.float32) for length in lengths]
     arrays = {"targets": PerToken(targets, NO_TARGET), "scores": PerToken(scores, 0.5)}
-    return packing.Features(ids, segments, numbers, arrays)
-
-
-def test_places_do_not_overlap_and_are_few():
-    rng = np.random.default_rng(1)
-    for _ in range(50):
-        lengths = rng.integers(3, 65, rng.integers(1, 60))
-        places = packing.place(lengths, 128)
-        used = np.zeros([places.rows, 128], int)
-        for row, start, length in zip(places.row, places.start, lengths, strict=True):
-            assert start + length <= 128
-            used[row, start : start + length] += 1
-        assert used.max() == 1 and used.sum() == lengths.sum()
-        # Yue (1991): first-fit decreasing takes at most 11/9 of the fewest, and one more.
-        assert places.rows <= 11 / 9 * np.ceil(lengths.sum() / 128) + 1
+    return Features(ids, segments, numbers, arrays)
 
 
 @pytest.mark.parametrize("padded_length", [0, 144])

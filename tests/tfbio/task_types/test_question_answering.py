@@ -11,14 +11,15 @@ import tensorflow as tf
 
 from tests import reference, task_types
 from tfbio.base import config
-from tfbio.base.cli import UserError
-from tfbio.formats import task_files
+from tfbio.base.config import ConfigError, load
+from tfbio.base.errors import UserError
+from tfbio.formats import squad
 from tfbio.formats.task_examples import Question
 from tfbio.runs import finetuner, finetuning, finetuning_data
-from tfbio.task_types import answer_scores, packing, question_answering, tasks
-from tfbio.task_types.finetuning_config import FinetuningRun
-from tfbio.task_types.question_answering import QuestionAnswering, answer_tokens
-from tfbio.task_types.types import FinetuningConfig
+from tfbio.task_types import answer_metrics, packing, question_windows, task_table, types
+from tfbio.task_types.common_settings import FinetuningRun
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.question_answering import QuestionAnswering
 from tfbio.text import tokenization
 from tfbio.weights import checkpoint_settings
 
@@ -38,63 +39,11 @@ def question(context, *found, text="What?", name="q"):
 # --- Windows -------------------------------------------------------------------------------------
 
 
-def test_windows_overlap_and_every_token_is_owned_once():
-    rng = np.random.default_rng(0)
-    for _ in range(300):
-        room, count = int(rng.integers(2, 400)), int(rng.integers(0, 900))
-        found = question_answering.windows(count, room)
-        assert found[0][0] == 0 and found[-1][1] == count
-        assert all(end - first <= room for first, end in found)
-        own = question_answering.most_context(count, found)
-        owned = [i for span, mask in zip(found, own, strict=True) for i in np.arange(*span)[mask]]
-        assert sorted(owned) == list(range(count))
-        for (first, end), (next_first, next_end) in zip(found, found[1:], strict=False):
-            assert first < next_first < end < next_end or room == 2
-            assert end - next_first >= room // 2 or next_first - first == 128
-
-
-def test_windows_may_begin_every_so_many_tokens():
-    assert question_answering.windows(20, 10, 4) == [(0, 10), (4, 14), (8, 18), (12, 20)]
-    assert question_answering.windows(20, 10, 99) == [(0, 10), (10, 20)]  # and leave no token out
-
-
 def test_electras_head_needs_two_segments(vocab_file):
     tokenizer = tokenization.load_tokenizer(vocab_file, segments=1)
     task_type = QuestionAnswering(settings=QuestionAnswering.Settings(head="electra"))
     with pytest.raises(config.ConfigError, match="needs an encoder with two segments"):
         task_type.features([question("in the cell", "cell")], tokenizer, 32)
-
-
-def test_a_token_is_owned_where_it_has_most_around_it():
-    # The example in `run_squad.py`: "bought" is in the windows B and C.
-    text = "the man went to the store and bought a gallon of milk"
-    words = text.split()
-    found = [(0, 5), (3, 8), (6, 11)]
-    _, b, c = question_answering.most_context(len(words), found)
-    bought = words.index("bought")
-    assert not b[bought - 3] and c[bought - 6]
-    # "to" has one word after it in A, none before it in B; "the" none in A, one in B.
-    assert not b[0] and b[1]
-
-
-def test_the_answer_is_all_tokens_with_a_character_of_it():
-    offsets = np.array([[0, 5], [6, 14], [14, 16]], np.int32)  # "Japan japanese##is"
-    assert answer_tokens(question("Japan Japaneseis", "Japanese"), offsets) == (
-        1,
-        1,
-    )
-    assert answer_tokens(question("Japan Japaneseis", "panese"), offsets) == (
-        1,
-        1,
-    )
-    assert answer_tokens(question("Japan Japaneseis", "eseis"), offsets) == (
-        1,
-        2,
-    )
-    # The first one whose place is known; and none.
-    assert answer_tokens(question("Japan Japaneseis", "China", "Japan"), offsets) == (0, 0)
-    assert answer_tokens(question("Japan Japaneseis", "China"), offsets) is None
-    assert answer_tokens(question("Japan Japaneseis"), offsets) is None
 
 
 def test_a_window_without_the_answer_has_cls_for_a_target(tokenizer):
@@ -154,10 +103,10 @@ def both(request, tokenizer, long_contexts):
     squad_lib.convert_examples_to_features(
         examples, googles, length, min(128, length // 3), 64, True, theirs.append
     )
-    questions = task_files.read_squad(long_contexts)
+    questions = squad.read(long_contexts)
     assert [x.id for x in questions] == [x.qas_id for x in examples]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(question_answering, "STRIDE", min(128, length // 3))
+        patch.setattr(question_windows, "STRIDE", min(128, length // 3))
         features = KIND.features(questions, tokenizer, length)
     return questions, features, examples, theirs
 
@@ -225,7 +174,7 @@ def test_answers_are_googles(both):
     ids=["v2.0", "xquad"],
 )
 def test_gold_fed_back_is_the_answer(tokenizer, name, inside, too_long, length):
-    questions = task_files.read_squad(str(reference.corpus(f"squad/{name}")))
+    questions = squad.read(str(reference.corpus(f"squad/{name}")))
     features = KIND.features(questions, tokenizer, length)
     assert features.lengths.max() == length and len(features.input_ids) > len(questions)
     outputs = []
@@ -249,7 +198,7 @@ def test_gold_fed_back_is_the_answer(tokenizer, name, inside, too_long, length):
                 differing.append((answer, text))
     assert (differing, long) == (inside, too_long)
     kept = [i for i, own in enumerate(questions) if found[i] == (own.answers or ("",))[0]]
-    scores = answer_scores.squad_scores(
+    scores = answer_metrics.squad_scores(
         [questions[i].answers for i in kept], [found[i] for i in kept]
     )
     assert scores["exact_match"] == scores["f1"] == 1.0
@@ -384,7 +333,7 @@ def test_answers_are_learnt_and_found(own, pretrained, cpu):
     found = [
         "" if x.null_odds > 0 else x.best for x in KIND.predictions(outputs, features, questions)
     ]
-    scores = answer_scores.squad_scores([x.answers for x in questions], found)
+    scores = answer_metrics.squad_scores([x.answers for x in questions], found)
     assert scores["has_answer_exact_match"] > 0.9 and scores["no_answer_exact_match"] > 0.9
 
 
@@ -459,7 +408,7 @@ def test_factoids_start_from_squads_head_and_are_written_as_bioasq_has_them(
     scores = finetuning.finetune(
         finetuning.Run(
             settings,
-            task=tasks.find("qa", str(squad)),
+            task=task_table.find("qa", str(squad)),
             data_dir=str(squad),
             init_checkpoint=pretrained,
             output_dir=str(tmp_path / "qa"),
@@ -487,7 +436,7 @@ def test_factoids_start_from_squads_head_and_are_written_as_bioasq_has_them(
     scores = finetuning.finetune(
         finetuning.Run(
             short,
-            task=tasks.TASKS["bioasq_factoid"],
+            task=task_table.TASKS["bioasq_factoid"],
             data_dir=str(bioasq),
             init_checkpoint=str(trial),
             output_dir=str(tmp_path / "factoid"),
@@ -523,3 +472,10 @@ def test_the_threshold_of_a_model_from_elsewhere(said, threshold):
 def test_a_threshold_that_is_no_number_is_refused(value):
     with pytest.raises(UserError, match=r"^model/config.json has null_threshold = .*a number"):
         QuestionAnswering.calibration_in({"null_threshold": value}, "model")
+
+
+def test_a_question_leaves_room_for_a_context():
+    settings = load(FinetuningConfig, "", ["question_answering.max_query_length=124"])
+    words = "max_query_length 124 leaves no room .*: give 123 or less"
+    with pytest.raises(ConfigError, match=words):
+        types.make("question_answering", (), settings)

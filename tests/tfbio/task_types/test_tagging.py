@@ -6,11 +6,13 @@ import tensorflow as tf
 
 from tests import reference
 from tfbio.base.config import ConfigError
-from tfbio.formats import task_files
+from tfbio.formats import tagged_words
 from tfbio.formats.splits import find_split
 from tfbio.formats.task_examples import TaggedSentence
 from tfbio.models.batches import NO_TARGET
-from tfbio.task_types import metrics, tagging
+from tfbio.task_types import entity_metrics, tagging, task_table, types
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.tagging import Tagging
 from tfbio.text import tokenization
 
 Settings = tagging.Tagging.Settings
@@ -113,11 +115,11 @@ def test_all_tokens_of_a_word_go_on_with_its_tag(scheme, expected, tokenizer):
 def test_what_a_scheme_loses_of_the_gold_tags(tokenizer, corpus, scheme):
     """Counted in the tags themselves: IO has what stands between other tags as one entity."""
     folder = reference.corpus(f"{corpus}/blurb")
-    sentences = task_files.read_tagged_words(find_split(str(folder), "test"))
+    sentences = tagged_words.read(find_split(str(folder), "test"))
     task_type = tagging.Tagging(("O", "B", "I"), Settings(scheme=scheme, label_all_tokens=True))
     features = task_type.features(sentences, tokenizer, 128)
     predicted = task_type.predictions(features.per_token["targets"].values, features, sentences)
-    f1 = metrics.entity_scores([sentence.tags for sentence in sentences], predicted)["f1"]
+    f1 = entity_metrics.entity_scores([sentence.tags for sentence in sentences], predicted)["f1"]
     runs = " ".join("".join(x.tags).replace("O", " ") for x in sentences).split()
     whole = sum(run.count("B") == 1 for run in runs)
     entities = sum(run.count("B") for run in runs)
@@ -130,7 +132,7 @@ def test_what_a_scheme_loses_of_the_gold_tags(tokenizer, corpus, scheme):
 def test_no_tag_is_lost_with_other_vocabularies(vocabulary_of_kind, task_type):
     """In windows of 16 tokens, of which these vocabularies' words take many."""
     path = find_split(str(reference.corpus("bc5cdr_chem/blurb")), "dev")
-    sentences = task_files.read_tagged_words(path)[:400]
+    sentences = tagged_words.read(path)[:400]
     other = tokenization.load_tokenizer(vocabulary_of_kind[task_type], task_type != "byte_bpe")
     learnt = tagging.Tagging(("O", "B", "I"), Settings(label_all_tokens=True))
     features = learnt.features(sentences, other, 16)
@@ -138,7 +140,7 @@ def test_no_tag_is_lost_with_other_vocabularies(vocabulary_of_kind, task_type):
     predicted = learnt.predictions(features.per_token["targets"].values, features, sentences)
     assert predicted == [sentence.tags for sentence in sentences]
     gold = [sentence.tags for sentence in sentences]
-    assert metrics.entity_scores(gold, predicted)["f1"] == 1.0
+    assert entity_metrics.entity_scores(gold, predicted)["f1"] == 1.0
     # The words are in the windows, with the space before each.
     both = zip(features.input_ids, features.words, strict=True)
     ids = np.concatenate([own[firsts] for own, firsts in both])
@@ -159,3 +161,32 @@ def test_the_loss_is_that_of_the_tokens_with_targets():
     expected = -np.log([probabilities[1, 0], probabilities[2, 2], probabilities[3, 1]])
     np.testing.assert_allclose(losses.numpy()[1:4], expected, rtol=1e-5)
     assert losses.numpy()[[0, 4, 5]].tolist() == [0, 0, 0]
+
+
+# --- The authors' scores --------------------------------------------------------------------------
+
+
+def test_words_behind_an_early_cut_do_not_count_in_the_authors_scores(vocab_file):
+    tokenizer = tokenization.load_tokenizer(vocab_file, True)
+    labels = ("O", "B", "I")
+    task_type = types.make(
+        "tagging", labels, FinetuningConfig(tagging=Tagging.Settings(early_cut=True))
+    )
+    long = ("B", "O", *["B"] * 10)
+    examples = [
+        TaggedSentence("1", ("the",) * 12, long),
+        TaggedSentence("2", ("of", "a"), ("O", "B")),
+    ]
+    features = task_type.features(examples, tokenizer, 18)
+    assert task_type.kept(features, 2).tolist() == [3, 2]
+    # All B of the kept words are found, with a wrong one in the second sentence.
+    outputs = [np.array([0, 1, 0, 1, 0]), np.array([0, 1, 1, 0])]
+    predicted = task_type.predictions(outputs, features, examples)
+    score = task_table.TASKS["bc5cdr_chem"].score
+    assert score(examples, predicted)["recall"] == pytest.approx(3 / 12)
+    scores = task_type.authors_scores(score, examples, predicted, features, outputs)
+    assert scores["precision"] == pytest.approx(3 / 4)
+    assert scores["recall"] == 1
+    assert scores["f1"] == pytest.approx(6 / 7)
+    whole = types.make("tagging", labels, FinetuningConfig())
+    assert not whole.authors_scores(score, examples, predicted, features, outputs)

@@ -18,14 +18,17 @@ import pytest
 import tensorflow as tf
 
 from tests import reference
-from tfbio.base.cli import UserError
+from tfbio.base.errors import UserError
 from tfbio.formats.splits import check_splits
-from tfbio.formats.task_examples import TaggedSentence, TaskFileError
+from tfbio.formats.task_examples import TaggedSentence
+from tfbio.formats.task_file_errors import TaskFileError
 from tfbio.models.batches import NO_TARGET
-from tfbio.task_types import packing, tasks, token_multilabel, types
-from tfbio.task_types.task import SPLITS, TaskError
+from tfbio.runs.predict import predict as predict_here
+from tfbio.task_types import packing, task_table, token_multilabel, types
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.own_data import TaskError
+from tfbio.task_types.task import SPLITS
 from tfbio.task_types.token_multilabel import TokenMultilabel
-from tfbio.task_types.types import FinetuningConfig
 from tfbio.text import tokenization
 from tfbio.weights import fine_tuned
 
@@ -96,7 +99,7 @@ def test_a_label_that_training_lacks_names_its_line(write):
 def test_own_data_are_a_task(write, tmp_path):
     for split in SPLITS:
         write("a\tx|y\nb\tx\n\nc\tO\n", f"{split}.tsv")
-    task = tasks.find("token_multilabel", str(tmp_path))
+    task = task_table.find("token_multilabel", str(tmp_path))
     assert (task.task_type, task.labels) == ("token_multilabel", ("x", "y"))
     test = task.examples(str(tmp_path))["test"]
     scores = task.score(test, [("x|y", "O"), ("O",)])
@@ -106,7 +109,7 @@ def test_own_data_are_a_task(write, tmp_path):
     assert answer == "O for every word" and trivial["f1"] == 0.0
     write("a\tO\n", "train.tsv")
     with pytest.raises(TaskError, match="has 0 labels"):
-        tasks.find("token_multilabel", str(tmp_path))
+        task_table.find("token_multilabel", str(tmp_path))
 
 
 # --- Entities ------------------------------------------------------------------------------------
@@ -265,7 +268,7 @@ def test_a_run_learns_and_scores(finished, data):
     assert re.search(r"seed 0, test: 60 sentences with \d+ entities, \d+ predicted", printed)
     config = json.loads((folder / "config.json").read_text())
     assert config["token_multilabel"] == {"positive_weight": 2.0}
-    task = tasks.find("token_multilabel", str(data))
+    task = task_table.find("token_multilabel", str(data))
     examples, predicted = TokenMultilabel.read_predictions(
         str(folder / "trial_1" / "test_predictions.tsv")
     )
@@ -348,8 +351,9 @@ def test_entities_of_new_text_may_overlap(predicted):
 
 
 @pytest.mark.parametrize("form", ["pubtator", "bioc", "brat"])
-def test_other_forms_hold_entities_that_overlap(form, finished, predicted, texts, tmp_path):
-    output = predict(finished[0] / "trial_0", texts, tmp_path / "out", f"--format={form}")
+def test_other_forms_hold_entities_that_overlap(form, finished, predicted, texts, cpu, tmp_path):
+    output = tmp_path / "out"
+    predict_here(str(finished[0] / "trial_0"), [texts[1]], str(output), strategy=cpu, form=form)
     expected = sorted(x["type"] for record in predicted for x in record["entities"])
     if form == "brat":
         lines = [x for path in output.glob("*.ann") for x in path.read_text().splitlines()]
@@ -411,7 +415,9 @@ def test_transformers_gives_the_same_outputs_and_gives_them_back(
     tokenizer = transformers.AutoTokenizer.from_pretrained(theirs)
 
     tuned = fine_tuned.read(str(trial))
-    task_type = types.make("token_multilabel", LABELS, fine_tuned.finetuning_config(tuned.settings))
+    task_type = types.make(
+        "token_multilabel", LABELS, fine_tuned.config_for_new_text(tuned.settings)
+    )
     vocabulary = tokenization.load_tokenizer(trial.parent / "vocab.txt")
     examples = [
         TaggedSentence("", (words := tuple(text.split())), ("O",) * len(words)) for text in texts[0]

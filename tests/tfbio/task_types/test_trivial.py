@@ -8,11 +8,11 @@ from data_prep.corpora import corpus_splits, pubmedqa
 from tests import reference
 from tfbio.formats.splits import find_split
 from tfbio.formats.task_examples import LabelledText, Question, TaggedSentence
-from tfbio.task_types import tasks, types
+from tfbio.task_types import task_table, types
 
 
 def of(task, dev, test):
-    task = tasks.TASKS[task]
+    task = task_table.TASKS[task]
     return types.TYPES[task.task_type].one_answer(task.score, dev, test)
 
 
@@ -21,7 +21,7 @@ def texts(labels):
 
 
 def split(folder, task, name):
-    return tasks.TASKS[task].read(find_split(str(reference.corpus(folder)), name))
+    return task_table.TASKS[task].read(find_split(str(reference.corpus(folder)), name))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_of_answers_it_is_the_most_frequent_one(tmp_path):
     """276 of PubMedQA's 500 are yes."""
     source = reference.corpus("pubmedqa/ori_pqal.json.gz")
     corpus_splits.write(str(tmp_path), pubmedqa.read_examples(source), True)
-    examples = tasks.TASKS["pubmedqa"].examples(str(tmp_path))
+    examples = task_table.TASKS["pubmedqa"].examples(str(tmp_path))
     found, scores = of("pubmedqa", examples["dev"], examples["test"])
     assert (found, scores["accuracy"]) == ("yes for every text", 276 / 500)
 
@@ -53,7 +53,7 @@ def test_of_answers_it_is_the_most_frequent_one(tmp_path):
 def test_of_hallmarks_it_is_the_one_that_scores_highest():
     dev, test = (split("hoc/blurb", "hoc", name) for name in ("dev", "test"))
     found, scores = of("hoc", dev, test)
-    names = tasks.TASKS["hoc"].labels
+    names = task_table.TASKS["hoc"].labels
     best = names.index(found.removesuffix(" for every text"))
     figures = []
     for examples in (dev, test):

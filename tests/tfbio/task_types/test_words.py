@@ -5,9 +5,9 @@ import re
 import pytest
 
 from tests import reference
-from tfbio.formats import task_files
+from tfbio.formats import tagged_words
 from tfbio.formats.splits import find_split
-from tfbio.runs import prediction_inputs
+from tfbio.runs import document_formats
 from tfbio.task_types import words
 
 CORPORA = {
@@ -23,7 +23,7 @@ CORPORA = {
 def sentences_of(corpus):
     path = find_split(str(reference.corpus(f"{corpus}/blurb")), "test")
     scheme = "IO" if corpus == "ebm_pico" else "BIO"
-    return task_files.read_tagged_words(path, scheme=scheme)
+    return tagged_words.read(path, scheme=scheme)
 
 
 def split(text, rule):
@@ -90,7 +90,7 @@ def test_the_raw_text_of_ncbi_has_its_words():
     folder = reference.corpus("ncbi_disease")
     pubtator = str(folder / "pubtator" / "NCBIdisease_Test.PubTator")
     raw = {}
-    for document in prediction_inputs.read(pubtator):
+    for document in document_formats.read(pubtator):
         squeezed = "".join(document.text.split())
         raw[squeezed[:40]] = squeezed, bounds(split(document.text, "punctuation"))
     assert len(raw) == 100

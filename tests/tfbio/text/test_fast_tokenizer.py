@@ -9,61 +9,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.tfbio.text.conftest import differing
-from tfbio.text import tokenization, word_table
+from tests.tfbio.text.conftest import (
+    AWKWARD,
+    LONG,
+    MARKS,
+    PRIVATE,
+    TEXT,
+    differing,
+    texts_of,
+    words_of,
+)
+from tfbio.text import word_cache, wordpiece
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def texts_of(articles):
-    """Titles and parts of abstracts of so many real articles of each shipped file; None: all."""
-    from itertools import islice
-
-    from data_prep.readers import input_files, pubmed
-
-    found = []
-    for path in input_files.shipped_files(".xml.gz"):
-        for citation in islice(pubmed.read_citations(path), articles):
-            found += [citation.title, *(text for *_, text in citation.sections)]
-    return found
-
-
-@pytest.fixture(scope="session")
-def some_texts():
-    return texts_of(400)
-
-
 @pytest.fixture(scope="session")
 def all_texts():
     return texts_of(None)
-
-
-# What no tokenizer may stumble over, beside the real texts.
-MARKS = "-\u0301a \u0301b c\u0301\u0327d e\u0327\u0301f (\u0338)=\u0338"
-
-
-LONG = "A" * 100 + " " + "b" * 101 + " " + "\u00e9" * 101
-
-
-PRIVATE = "\x00nul \ufffd replaced \ue000private"
-
-
-AWKWARD = [
-    "",
-    " ",
-    "  two  spaces ",
-    "tab\tand\nlines\r\n",
-    "a\x1cb\x1fc\x85d\x0be\x0cf",  # whitespace to Python; BERT removes it, and joins
-    "a\u00a0b\u2009c\u2028d\u3000e\u200bf\ufeffg\u00adh",
-    MARKS,
-    "\u212b \u2260 \ufb01n \u0130stanbul stra\u00dfe \u00b5g/ml \u03a3\u03c3",
-    "IL-2R\u03b1\u2013CD25+ (p<0.05), 5''-OH; \u201cquoted\u201d",
-    "\u4e2d\u6587 and\u6587text \uac00\ub098 \U0001d6fd \U0001f600",
-    "[MASK] [SEP][PAD] [CLS]x [UNK] <s> </s> <mask> <pad> <unk>",
-    LONG,
-    PRIVATE,
-]
 
 
 def by_hugging_face(path, lower_case, texts):
@@ -85,7 +49,7 @@ def by_tensorflow_text(path, lower_case, texts, normalizes=False):
     import tensorflow_text
 
     tokenizer = tensorflow_text.FastBertTokenizer(
-        list(tokenization.read_vocab(path)),
+        list(wordpiece.read_vocab(path)),
         lower_case_nfd_strip_accents=normalizes and lower_case,
         token_out_type=tf.int32,
     )
@@ -112,7 +76,7 @@ def test_ids_are_those_of_others(pubmedbert_vocab, some_texts, lower_case):
 
     encoder = load_fast_tokenizer(pubmedbert_vocab, lower_case)
     assert (encoder.kind, encoder.vocab_size) == ("wordpiece", 28895)
-    vocab = tokenization.read_vocab(pubmedbert_vocab)
+    vocab = wordpiece.read_vocab(pubmedbert_vocab)
     assert encoder.special_ids == (0, 1, 2, 3, 4)
     texts = some_texts + AWKWARD
     assert len(some_texts) > 1300
@@ -177,7 +141,7 @@ def invisible(char):
 
 def test_what_is_remembered_changes_nothing(pubmedbert_vocab, some_texts, monkeypatch):
     expected, _ = load_fast_tokenizer(pubmedbert_vocab)(some_texts)
-    monkeypatch.setattr(word_table, "_MOST_WORDS", 100)
+    monkeypatch.setattr(word_cache, "_MOST_WORDS", 100)
     encoder = load_fast_tokenizer(pubmedbert_vocab)
     for _ in range(2):
         assert np.array_equal(encoder(some_texts)[0], expected)
@@ -185,16 +149,6 @@ def test_what_is_remembered_changes_nothing(pubmedbert_vocab, some_texts, monkey
     assert np.array_equal(np.concatenate(one_by_one), expected)
     ids, offsets = encoder([])
     assert len(ids) == 0 and offsets.tolist() == [0]
-
-
-TEXT = "Immunohistochemistry showed hyperphosphorylated tau in 35 neurofibrillary tangles (p<0.05)."
-
-
-def words_of(encoder, text):
-    """The ids of a text, in lists that go on until a token begins a word."""
-    ids, _ = encoder([text])
-    starts = [i for i in range(1, len(ids)) if encoder.begins_word[ids[i]]]
-    return [part.tolist() for part in np.split(ids, starts)]
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
@@ -223,29 +177,8 @@ def test_sentencepiece_ids_are_the_library_s(some_texts, tmp_path, kind):
     assert list(map(theirs.decode, words_of(encoder, TEXT))) == TEXT.split()
 
 
-def test_byte_bpe_ids_are_those_of_roberta(some_texts, tmp_path):
-    import transformers
-    from tokenizers import trainers
-
-    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-    tokenizer = tokenization.byte_bpe()
-    trainer = trainers.BpeTrainer(vocab_size=2000, special_tokens=special, show_progress=False)
-    tokenizer.train_from_iterator(some_texts, trainer)
-    tokenizer.model.save(str(tmp_path))
-    encoder = load_fast_tokenizer(tmp_path / "vocab.json")
-    assert (encoder.kind, encoder.vocab_size) == ("byte_bpe", 2000)
-    assert (encoder.cls_id, encoder.pad_id, encoder.sep_id) == (0, 1, 2)
-    assert (encoder.unk_id, encoder.mask_id) == (3, 4)
-    theirs = transformers.RobertaTokenizerFast.from_pretrained(tmp_path)
-    texts = [text for text in some_texts + AWKWARD if "<mask>" not in text]
-    encoded = theirs(texts, add_special_tokens=False)["input_ids"]
-    assert not differing(encoder, texts, encoded)
-    words = map(theirs.decode, words_of(encoder, TEXT))
-    assert [word.strip() for word in words] == TEXT.split()
-
-
 def test_wordpiece_says_which_tokens_begin_a_word(pubmedbert_vocab):
-    tokens = list(tokenization.read_vocab(pubmedbert_vocab))
+    tokens = list(wordpiece.read_vocab(pubmedbert_vocab))
     words = words_of(load_fast_tokenizer(pubmedbert_vocab), "Unsegmentables, naive ones")
     pieces = ["".join(tokens[i].removeprefix("##") for i in word) for word in words]
     assert pieces == ["unsegmentables", ",", "naive", "ones"]

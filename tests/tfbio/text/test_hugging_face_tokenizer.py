@@ -5,12 +5,17 @@ import json
 import numpy as np
 import pytest
 
-from tfbio.text import hugging_face_tokenizer, sentencepiece_model, tokenization, vocabularies
+from tfbio.text import (
+    hugging_face_tokenizer,
+    sentencepiece_model,
+    special_tokens,
+    tokenization,
+    vocabularies,
+)
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.text.hugging_face_tokenizer import TokenizerError
-from tfbio.text.vocabularies import VocabularyError
 
-SPECIAL = "".join(f"{token}\n" for token in vocabularies.SPECIAL_TOKENS)
+SPECIAL = "".join(f"{token}\n" for token in special_tokens.SPECIAL_TOKENS)
 
 
 # --- Out -----------------------------------------------------------------------------------------
@@ -191,24 +196,6 @@ def test_a_vocabulary_that_is_none_is_named(name, tmp_path):
 def test_a_folder_without_a_vocabulary_is_named(tmp_path):
     with pytest.raises(TokenizerError, match=r"has no vocab\.txt, .* Save the tokenizer"):
         hugging_face_tokenizer.read_lower_case(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("tokenizer", "words"),
-    [
-        ({}, "it lacks 'vocab'"),
-        ({"model": {"vocab": {"a": 0, "b": 2}}}, "its ids are not 0, 1, 2 and so on"),
-        (
-            {"model": {"vocab": {"a": 0}, "merges": []}, "pre_tokenizer": {"type": "Metaspace"}},
-            "neither WordPiece, nor byte-level BPE, nor Unigram",
-        ),
-    ],
-)
-def test_what_tokenizer_json_must_hold(tokenizer, words, tmp_path):
-    (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer))
-    path = vocabularies.find_vocabulary(tmp_path)
-    with pytest.raises(VocabularyError, match=words):
-        tokenization.load_tokenizer(path)
 
 
 def test_a_tagger_s_words_have_a_space_before_them(vocabulary_of_kind, sentences, tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.tfbio.text.conftest import differing, tokenizer_of
-from tfbio.text import sentencepiece_model, tokenization, vocabularies
+from tfbio.text import sentencepiece_model, special_tokens, tokenization
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
 
@@ -58,7 +58,7 @@ def test_other_sentencepiece_models_are_refused(sentences, tmp_path, settings, w
     )
     path = tmp_path / "a.model"
     path.write_bytes(model.getvalue())
-    with pytest.raises(vocabularies.VocabularyError, match=f"a.model {words}, which cannot"):
+    with pytest.raises(special_tokens.VocabularyError, match=f"a.model {words}, which cannot"):
         tokenization.load_tokenizer(path)
 
 

@@ -1,72 +1,10 @@
-"""Vocabulary files, and the tokenizer of fine-tuning with its offsets."""
+"""The tokenizer of fine-tuning with its offsets."""
 
 import pytest
 
 from tests.tfbio.text.conftest import differing, tokenizer_of
-from tfbio.text import sentencepiece_model, tokenization, vocabularies
+from tfbio.text import special_tokens, vocabularies
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
-
-SPECIAL = "".join(f"{token}\n" for token in vocabularies.SPECIAL_TOKENS)
-
-
-def test_lines_are_ids(tmp_path):
-    path = tmp_path / "vocab.txt"
-    path.write_text(SPECIAL + "a\n##\u2028\n##\x85\n", encoding="utf-8")
-    vocab = tokenization.read_vocab(path)
-    assert vocab["[PAD]"] == 0 and vocab["a"] == 5
-    assert vocab["##\u2028"] == 6 and vocab["##\x85"] == 7 and len(vocab) == 8
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        (SPECIAL.replace("[MASK]\n", ""), r"vocab.txt has no \[MASK\]: .*data_prep.vocabulary"),
-        ("", r"has no \[PAD\], \[UNK\], \[CLS\], \[SEP\], \[MASK\]"),
-        (SPECIAL + "a\nb\na\n", "has 'a' twice, on lines 6 and 8"),
-        (b"\xff\xfe\x00", "not text in UTF-8"),
-    ],
-)
-def test_bad_vocabularies_are_named(tmp_path, content, expected):
-    path = tmp_path / "vocab.txt"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(vocabularies.VocabularyError, match=expected):
-        tokenization.read_vocab(path)
-
-
-def test_a_missing_vocabulary_is_named(tmp_path):
-    for path in (tmp_path / "gone.txt", tmp_path):
-        with pytest.raises(vocabularies.VocabularyError, match="cannot be read.*vocab.txt"):
-            tokenization.read_vocab(path)
-
-
-def test_special_tokens_of_the_other_kinds_are_asked_for(tmp_path):
-    path = tmp_path / "vocab.json"
-    path.write_text('{"a": 0}')
-    with pytest.raises(vocabularies.VocabularyError, match="cannot be read.*merges.txt beside it"):
-        load_fast_tokenizer(path)
-    (tmp_path / "merges.txt").write_text("#version: 0.2\n")
-    with pytest.raises(
-        vocabularies.VocabularyError, match="has no <pad>, <unk>, <s>, </s>, <mask>"
-    ):
-        load_fast_tokenizer(path)
-    for merges, message in (("x y\n", ""), ("\nx y\n", ": merge 1 is not two tokens")):
-        (tmp_path / "merges.txt").write_text("#version: 0.2\n" + merges)
-        with pytest.raises(vocabularies.VocabularyError, match=f"not byte-level BPE{message}"):
-            load_fast_tokenizer(path)
-    path = tmp_path / "a.model"
-    with pytest.raises(vocabularies.VocabularyError, match="cannot be read"):
-        load_fast_tokenizer(path)
-    model = sentencepiece_model.ModelProto()
-    model.pieces.add(piece="<unk>", type=sentencepiece_model.UNKNOWN)
-    # For whose first part the library would take 4 GB.
-    model.normalizer_spec.precompiled_charsmap = b"\xff\xff\xff\xff"
-    for content in (b"no model", b"", model.SerializeToString()):
-        path.write_bytes(content)
-        with pytest.raises(vocabularies.VocabularyError, match="a.model is not a SentencePiece"):
-            load_fast_tokenizer(path)
-    with pytest.raises(vocabularies.VocabularyError, match="give WordPiece's vocab.txt, Sentence"):
-        load_fast_tokenizer(tmp_path / "vocab.bin")
-
 
 KINDS = ["wordpiece", "byte_bpe", "unigram", "bpe", "albert"]
 
@@ -97,7 +35,7 @@ def test_the_tokenizer_gives_the_encoder_s_ids(kind, vocabulary_of_kind, sentenc
 @pytest.mark.parametrize("kind", KINDS)
 def test_tokens_have_the_characters_of_the_text(kind, vocabulary_of_kind, sentences):
     tokenizer = tokenizer_of(vocabulary_of_kind, kind)
-    marks = {"wordpiece": "##", "byte_bpe": vocabularies.BYTE_BPE_SPACE}
+    marks = {"wordpiece": "##", "byte_bpe": special_tokens.BYTE_BPE_SPACE}
     mark = marks.get(kind, vocabularies.SENTENCEPIECE_SPACE)
     texts = [text for text in sentences if text.isascii() and "''" not in text]
     assert len(texts) > 900

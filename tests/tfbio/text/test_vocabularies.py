@@ -2,12 +2,12 @@
 
 import pytest
 
-from tfbio.text import vocabularies
+from tfbio.text import special_tokens, vocabularies
 
 
 def test_the_vocabulary_of_a_folder_is_found(pubmedbert_vocab, tmp_path):
     with pytest.raises(
-        vocabularies.VocabularyError, match="has no vocab.txt, .* or tokenizer.json"
+        special_tokens.VocabularyError, match="has no vocab.txt, .* or tokenizer.json"
     ):
         vocabularies.find_vocabulary(tmp_path)
     (tmp_path / "tokenizer.json").write_text("{}")
@@ -17,5 +17,7 @@ def test_the_vocabulary_of_a_folder_is_found(pubmedbert_vocab, tmp_path):
     found = vocabularies.find_vocabulary(tmp_path)
     assert vocabularies.vocabulary_files(found) == [found, tmp_path / "merges.txt"]
     vocabularies.copy_vocabulary(pubmedbert_vocab, tmp_path)
-    with pytest.raises(vocabularies.VocabularyError, match="has vocab.txt and vocab.json: remove"):
+    with pytest.raises(
+        special_tokens.VocabularyError, match="has vocab.txt and vocab.json: remove"
+    ):
         vocabularies.find_vocabulary(tmp_path)

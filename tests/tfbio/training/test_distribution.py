@@ -1,7 +1,6 @@
 """Which strategy the flags give; the TPU itself is replaced at its edge."""
 
 import collections
-import itertools
 import shlex
 import socket
 import sys
@@ -13,12 +12,11 @@ import numpy as np
 import pytest
 import requests
 import tensorflow as tf
-import tf_keras as keras
 from tensorflow.core.framework import graph_pb2
 from tensorflow.python.data.ops import multi_device_iterator_ops
 
 from tests import emulated_tpu
-from tfbio.base.cli import Interrupted, UserError
+from tfbio.base.errors import Interrupted, UserError
 from tfbio.base.manifests import read_manifest
 from tfbio.models import target
 from tfbio.objectives.pretrainer import Pretrainer
@@ -261,38 +259,6 @@ def test_each_replica_on_a_cpu_has_its_rows_in_order(cpu, two_devices, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("precision", "policy"), [("auto", "float32"), ("bfloat16", "mixed_bfloat16")]
-)
-def test_precision(precision, policy):
-    try:
-        strategy = distribution.make_strategy()
-        assert distribution.set_precision(precision, strategy) in policy
-        assert keras.mixed_precision.global_policy().name == policy
-    finally:
-        keras.mixed_precision.set_global_policy("float32")
-
-
-@pytest.mark.parametrize(
-    ("capabilities", "expected"),
-    [([(8, 0), (9, 0)], "bfloat16"), ([(8, 0), (7, 0)], "float32"), ([], "float32")],
-)
-def test_gpus_that_have_bfloat16_take_it(capabilities, expected, cpu, monkeypatch):
-    gpus = [f"gpu:{number}" for number in range(len(capabilities))]
-    details = dict(zip(gpus, capabilities, strict=True))
-    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: gpus)
-    monkeypatch.setattr(
-        tf.config.experimental,
-        "get_device_details",
-        lambda gpu: {"compute_capability": details[gpu]},
-    )
-    before = keras.mixed_precision.global_policy()
-    try:
-        assert distribution.set_precision("auto", cpu) == expected
-    finally:
-        keras.mixed_precision.set_global_policy(before)
-
-
-@pytest.mark.parametrize(
     ("device", "on_cpu", "on_tpu"), [("auto", 0, 1), ("cpu", 0, 0), ("tpu", 1, 1)]
 )
 def test_which_form_of_the_step(device, on_cpu, on_tpu, cpu):
@@ -302,49 +268,3 @@ def test_which_form_of_the_step(device, on_cpu, on_tpu, cpu):
             assert target.is_tpu() == bool(expected)
     finally:
         target.set_tpu(False)
-
-
-def test_the_measured_peak_is_that_of_all_devices_together(monkeypatch):
-    """Each of the two devices does its product, and both together take what the clock says."""
-    clock = itertools.count(0, 0.1)
-    monkeypatch.setattr(distribution.time, "perf_counter", lambda: next(clock))
-    matmul, used = tf.matmul, []
-
-    def noted(*args):
-        used.append(matmul(*args))
-        return used[-1]
-
-    monkeypatch.setattr(tf, "matmul", noted)
-    assert distribution.measured_peak() == pytest.approx(2 * 2 * 1024**3 / 0.1)
-    assert [product.device[-5:] for product in used] == ["CPU:0", "CPU:1"]
-
-
-class Tpu(tf.distribute.TPUStrategy):
-    def __init__(self):
-        """Without a TPU."""
-
-
-@pytest.mark.parametrize(
-    ("variable", "expected"), [("v3-8", 492e12), ("v5litepod-8", 8 * 197e12), ("v9-8", None)]
-)
-def test_a_tpu_is_known_by_its_type(variable, expected, monkeypatch):
-    monkeypatch.setenv("TPU_ACCELERATOR_TYPE", variable)
-    assert distribution.peak(Tpu(), "bfloat16") == expected
-
-
-@pytest.mark.parametrize(
-    ("name", "precision", "expected"),
-    [
-        ("NVIDIA A100-SXM4-40GB", "bfloat16", 312e12),
-        ("NVIDIA A100-SXM4-40GB", "float32", 156e12),
-        ("Tesla V100-SXM2-16GB", "float32", 15.7e12),
-        ("NVIDIA H100 80GB HBM3", "bfloat16", 989e12),
-        ("NVIDIA GeForce RTX 4090", "float32", None),
-    ],
-)
-def test_a_gpu_is_known_by_its_name(name, precision, expected, monkeypatch):
-    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"])
-    monkeypatch.setattr(
-        tf.config.experimental, "get_device_details", lambda gpu: {"device_name": name}
-    )
-    assert distribution.peak(tf.distribute.get_strategy(), precision) == expected

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfbio.training.gradients import apply_clipped
 from tfbio.training.lamb import Lamb
-from tfbio.training.optimization import WarmupLinearDecay, apply_clipped
+from tfbio.training.optimization import WarmupLinearDecay
 
 SHAPES = {"dense/kernel": [4, 3], "dense/bias": [3], "LayerNorm/gamma": [3]}
 

@@ -1,15 +1,12 @@
 """The learning rate and the optimizer against their formulas, written out in NumPy."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
-from tfbio.training.optimization import (
-    Adam,
-    GeneratorWarmup,
-    SlantedTriangular,
-    WarmupLinearDecay,
-    apply_clipped,
-)
+from tfbio.training import optimization
+from tfbio.training.gradients import apply_clipped
+from tfbio.training.optimization import Adam, GeneratorWarmup, SlantedTriangular, WarmupLinearDecay
 
 
 def test_warmup_and_decay():
@@ -164,3 +161,17 @@ def test_a_gradient_that_is_not_finite_changes_nothing():
         for one, two in zip(ends[0], other, strict=True):
             np.testing.assert_array_equal(one, two)
     assert (ends[0][0] != start).all()
+
+
+def test_the_papers_learning_rate_of_the_embeddings():
+    # BioELECTRA, section 4.2: 1e-4 with decay 0.8 and 12 layers is 5.5e-6 at the embeddings.
+    assert 1e-4 * optimization.layer_multiplier(0, 12, 0.8, "bioelectra") == pytest.approx(
+        5.5e-6, abs=5e-8
+    )
+
+
+def test_both_conventions_at_the_ends():
+    for exponent, embeddings, lowest, top in (("electra", 14, 13, 2), ("bioelectra", 13, 12, 1)):
+        for depth, power in ((0, embeddings), (1, lowest), (12, top)):
+            share = optimization.layer_multiplier(depth, 12, 0.8, exponent)
+            assert share == pytest.approx(0.8**power)

@@ -10,36 +10,12 @@ import tensorflow as tf
 from tests.hugging_face import save_model, small_model
 from tests.run_files import write_pretraining_settings
 from tests.tfbio.weights.conftest import SETTINGS, SHAPE
-from tfbio.base.cli import UserError
-from tfbio.base.schema import SchemaError
+from tfbio.base.errors import UserError
+from tfbio.base.json_files import SchemaError
 from tfbio.models.encoder import Encoder
 from tfbio.objectives.electra import Electra
-from tfbio.weights import (
-    checkpoint_settings,
-    checkpoint_weights,
-    fine_tuned,
-    weight_names,
-)
-from tfbio.weights.checkpoint_files import CheckpointError
-
-
-def test_the_run_must_have_the_model_of_the_settings(saved):
-    _, folder = saved
-    settings = json.loads((folder / "config.json").read_text())
-    checkpoint_settings.require_same_model(str(folder), settings)
-    assert checkpoint_settings.read_settings(str(folder))["encoder"] == dataclasses.asdict(SHAPE)
-    # As large in another notation.
-    checkpoint_settings.require_same_model(
-        str(folder), {**settings, "generator_hidden_fraction": 0.501}
-    )
-    for name, changes in (
-        ("encoder", {"encoder": {**settings["encoder"], "hidden_act": "gelu_new"}}),
-        ("encoder", {"encoder": {**settings["encoder"], "layer_norm_eps": 1e-5}}),
-        ("generator", {"generator_hidden_fraction": 1.0}),
-        ("generator", {"generator_num_attention_heads": 2}),
-    ):
-        with pytest.raises(CheckpointError, match=f"ask for: its {name} is "):
-            checkpoint_settings.require_same_model(str(folder), {**settings, **changes})
+from tfbio.training.checkpointing import CheckpointError
+from tfbio.weights import checkpoint_settings, checkpoint_weights, fine_tuned, weight_names
 
 
 def test_what_is_missing_is_named(saved, tmp_path):
@@ -81,8 +57,6 @@ SIZES = (
     "max_position_embeddings",
     "type_vocab_size",
 )
-
-
 NUMBERS = (
     "hidden_dropout_prob",
     "attention_probs_dropout_prob",
@@ -90,11 +64,7 @@ NUMBERS = (
     "layer_norm_eps",
     "hidden_act",
 )
-
-
 OF_LABELS = ("architectures", "id2label", "problem_type")
-
-
 READ = {
     "RobertaForSequenceClassification": (*SIZES, *NUMBERS, *OF_LABELS, "model_type")
     + ("pad_token_id", "position_embedding_type", "is_decoder", "add_cross_attention"),
@@ -102,8 +72,6 @@ READ = {
     "bert_config.json": (*SIZES[1:], *NUMBERS, "num_hidden_groups", "inner_group_num"),
     "run": ("lower_case", "objective", "generator_layers_fraction", "uniform_generator"),
 }
-
-
 # What may be so.
 ALLOWED = [(name, None) for name in OF_LABELS]
 

@@ -7,11 +7,11 @@ import pytest
 
 from tests.tfbio.weights.conftest import SHAPE
 from tfbio.models.encoder import Encoder
+from tfbio.training.checkpointing import CheckpointError
 from tfbio.weights import (
     checkpoint_settings,
     checkpoint_weights,
 )
-from tfbio.weights.checkpoint_files import CheckpointError
 
 
 def test_the_discriminators_weights_come_back(saved):

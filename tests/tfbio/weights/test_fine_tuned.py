@@ -11,12 +11,12 @@ from safetensors.numpy import load_file
 from scipy.special import softmax
 
 from tests.fine_tuned import TAGS, load, make, their_logits
-from tfbio.base.cli import UserError
+from tfbio.base.errors import UserError
 from tfbio.export import conversion, saved_model
 from tfbio.runs import finetuner, predict
 from tfbio.task_types.classification import Classification
+from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.inference import make_model
-from tfbio.task_types.types import FinetuningConfig
 from tfbio.weights import checkpoint_settings, fine_tuned
 
 

@@ -9,12 +9,12 @@ import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
 from tests.fine_tuned import FAMILIES, SHAPE, TAGS, load, make, their_logits
-from tfbio.base.cli import UserError
+from tfbio.base.errors import UserError
 from tfbio.export import conversion
 from tfbio.runs import finetuning
-from tfbio.task_types import tasks
+from tfbio.task_types import task_table
 from tfbio.task_types.classification import Classification
-from tfbio.task_types.types import FinetuningConfig
+from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.weights import fine_tuned, fine_tuned_writer
 
 HEADS = {
@@ -129,7 +129,7 @@ def test_what_is_trained_here_computes_the_same_there(init, text_head, architect
                 learning_rate=1e-2,
                 classification=Classification.Settings(text_head=text_head),
             ),
-            task=tasks.find("classification", str(tmp_path)),
+            task=task_table.find("classification", str(tmp_path)),
             data_dir=str(tmp_path),
             init_checkpoint=str(tmp_path / "init"),
             output_dir=str(tmp_path / "out"),

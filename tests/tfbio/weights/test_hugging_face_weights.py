@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tests.hugging_face import compute, padded_batch, save_model, small_model
-from tfbio.base.cli import UserError
+from tfbio.base.errors import UserError
 from tfbio.models import encoder
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.weights import (

@@ -9,30 +9,20 @@ import pytest
 import tensorflow as tf
 
 from tests.parity import FOLDER, recorded_config
-from tests.tensorflow1 import copy_recording, make
-from tfbio.base.cli import UserError
+from tests.tensorflow1 import copy_recording
+from tfbio.base.errors import UserError
 from tfbio.export import conversion
 from tfbio.objectives import electra
 from tfbio.weights import (
-    checkpoint_files,
     checkpoint_settings,
+    checkpoint_source,
     checkpoint_weights,
     hugging_face_settings,
+    tensorflow1_checkpoint,
     tensorflow1_settings,
     tensorflow1_weights,
 )
-from tfbio.weights.tensorflow1_settings import TensorFlow1Error
-
-
-def test_a_file_that_is_no_checkpoint_is_named(tmp_path):
-    model, _ = make()
-    path = tmp_path / "model.ckpt"
-    path.write_text("no checkpoint")
-    with pytest.raises(TensorFlow1Error, match="model.ckpt is no checkpoint"):
-        tensorflow1_weights.load(str(path), model)
-    tf.train.Checkpoint(model=model).write(str(path))
-    with pytest.raises(TensorFlow1Error, match="holds no electra/embeddings/word_embeddings"):
-        tensorflow1_weights.load(str(path), model)
+from tfbio.weights.tensorflow1_checkpoint import TensorFlow1Error
 
 
 def test_an_electra_is_known_by_its_tensors(tmp_path):
@@ -43,7 +33,7 @@ def test_an_electra_is_known_by_its_tensors(tmp_path):
     assert dataclasses.replace(found.encoder, **no_dropout) == expected.encoder
     assert dataclasses.replace(found.generator, **no_dropout) == expected.generator
     assert tensorflow1_settings.read_generator(folder) == found.generator
-    assert checkpoint_files.newest_weights(folder) == f"{folder}/model.ckpt-4"
+    assert checkpoint_source.newest_weights(folder) == f"{folder}/model.ckpt-4"
     model, other = electra.Electra(found), electra.Electra(found)
     checkpoint_weights.restore_model(folder, model)
     tensorflow1_weights.load(str(FOLDER / "model.ckpt-4"), other)
@@ -77,13 +67,13 @@ def test_what_cannot_be_known_is_asked_for(tmp_path, bert):
     with pytest.raises(UserError, match=r"bert has no vocab.txt,"):
         checkpoint_settings.read_settings(str(folder))
     # Without the step there is nothing to go on with exactly.
-    assert not tensorflow1_settings.has_state(str(folder))
-    assert tensorflow1_settings.has_state(str(tmp_path / "electra" / "model.ckpt-4"))
+    assert not tensorflow1_checkpoint.has_state(str(folder))
+    assert tensorflow1_checkpoint.has_state(str(tmp_path / "electra" / "model.ckpt-4"))
     # What TensorFlow 2 wrote is another's.
     tf.train.Checkpoint(x=tf.Variable(1.0)).write(str(tmp_path / "ckpt-1"))
     assert (
-        tensorflow1_settings.find(str(tmp_path)) is None
-        and tensorflow1_settings.find(str(tmp_path / "x")) is None
+        tensorflow1_checkpoint.find(str(tmp_path)) is None
+        and tensorflow1_checkpoint.find(str(tmp_path / "x")) is None
     )
 
 

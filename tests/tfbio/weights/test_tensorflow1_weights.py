@@ -13,7 +13,7 @@ from tests.hugging_face import SHAPE
 from tests.parity import FOLDER, Recording, recorded_config
 from tests.tensorflow1 import hugging_face_bert, make, save_original, train
 from tfbio.base import storage
-from tfbio.base.cli import UserError
+from tfbio.base.errors import UserError
 from tfbio.export import conversion
 from tfbio.models.encoder import Encoder
 from tfbio.models.head_config import HeadConfig
@@ -24,12 +24,14 @@ from tfbio.objectives.masking import MaskedBatch
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.training import optimization
 from tfbio.weights import (
-    checkpoint_files,
     checkpoint_settings,
+    checkpoint_source,
     checkpoint_weights,
+    hugging_face_settings,
+    same_model,
     tensorflow1_weights,
 )
-from tfbio.weights.tensorflow1_settings import TensorFlow1Error
+from tfbio.weights.tensorflow1_checkpoint import TensorFlow1Error
 
 
 def tensors(path):
@@ -166,8 +168,8 @@ def test_a_bert_gives_what_transformers_gives(bert, as_prefix):
     checkpoint_weights.restore_encoder(path, encoder)
     for one, two in zip(encoder.variables, model.encoder.variables, strict=True):
         np.testing.assert_array_equal(one, two)
-    assert checkpoint_files.run_of(path) == str(folder)
-    assert checkpoint_files.newest_weights(path) == str(folder / "bert_model.ckpt")
+    assert checkpoint_source.run_of(path) == str(folder)
+    assert checkpoint_source.newest_weights(path) == str(folder / "bert_model.ckpt")
 
 
 def test_a_bert_goes_out_and_is_fine_tuned(bert, tmp_path):
@@ -178,7 +180,7 @@ def test_a_bert_goes_out_and_is_fine_tuned(bert, tmp_path):
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"t{i}" for i in range(55))]
     (folder / "vocab.txt").write_text("\n".join(tokens) + "\n")
     prefix = str(folder / "bert_model.ckpt")
-    assert checkpoint_settings.family_of(checkpoint_settings.read_settings(prefix)) == "bert"
+    assert hugging_face_settings.family_of(checkpoint_settings.read_settings(prefix)) == "bert"
     conversion.to_hugging_face(prefix, str(tmp_path / "out"))
     again = transformers.BertForPreTraining.from_pretrained(tmp_path / "out")
     for name, tensor in theirs.state_dict().items():
@@ -206,9 +208,9 @@ def test_a_bert_is_a_discriminator_alone(bert):
         "lower_case": True,
         "vocab_sha256": storage.sha256_of(folder / "vocab.txt"),
     }
-    checkpoint_settings.require_same_model(str(folder), known)
+    same_model.require_same_model(str(folder), known)
     with pytest.raises(UserError, match="holds no generator: give --set generator_warmup_steps=N"):
-        checkpoint_settings.require_same_model(str(folder), known | {"generator_warmup_steps": 0})
+        same_model.require_same_model(str(folder), known | {"generator_warmup_steps": 0})
     model, encoder = electra.Electra(settings), Encoder(shape)
     before = {id(variable): variable.numpy() for variable in model.variables}
     checkpoint_weights.restore_model(str(folder), model)

@@ -15,15 +15,16 @@ import safetensors.torch
 import torch
 import transformers
 
-from tfbio.base.cli import UserError
+from tfbio.base.errors import UserError
 from tfbio.export import conversion
 from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.runs import finetuning, pretraining
-from tfbio.task_types import tasks
-from tfbio.task_types.types import FinetuningConfig
-from tfbio.text import vocabularies
-from tfbio.weights import checkpoint_files, checkpoint_settings, checkpoint_weights, weight_files
+from tfbio.task_types import task_table
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.text import special_tokens
+from tfbio.training import checkpointing
+from tfbio.weights import checkpoint_settings, checkpoint_weights, weight_files
 
 SHAPE = {
     "vocab_size": 50,
@@ -407,7 +408,7 @@ def test_fine_tuning_starts_from_no_such_files(folder, cpu, tmp_path):
         finetuning.finetune(
             finetuning.Run(
                 FinetuningConfig(sequence_length=8, num_trials=1, num_train_epochs=1.0),
-                task=tasks.find("ner", str(tmp_path)),
+                task=task_table.find("ner", str(tmp_path)),
                 data_dir=str(tmp_path),
                 init_checkpoint=str(folder),
                 output_dir=str(tmp_path / "out"),
@@ -416,7 +417,7 @@ def test_fine_tuning_starts_from_no_such_files(folder, cpu, tmp_path):
             )
         )
 
-    (folder / "vocab.txt").write_text("\n".join(vocabularies.SPECIAL_TOKENS) + "\n")
+    (folder / "vocab.txt").write_text("\n".join(special_tokens.SPECIAL_TOKENS) + "\n")
     (folder / "model.safetensors").write_bytes(POINTER)
     with pytest.raises(UserError, match="model.safetensors is a pointer of Git LFS"):
         finetune()
@@ -487,12 +488,12 @@ def test_our_own_runs_are_read_as_carefully(pretrained, tmp_path):
         data.write_bytes(broken)
         refused("ckpt-2 is damaged|a larger encoder than the weights beside it")
         with pytest.raises(
-            checkpoint_files.CheckpointError, match="ckpt-2 is damaged or not complete"
+            checkpointing.CheckpointError, match="ckpt-2 is damaged or not complete"
         ):
             checkpoint_weights.restore_encoder(str(source), encoder)
     data.unlink()
     refused("ckpt-2 is damaged|a larger encoder than the weights beside it")
-    with pytest.raises(checkpoint_files.CheckpointError, match="ckpt-2 is damaged or not complete"):
+    with pytest.raises(checkpointing.CheckpointError, match="ckpt-2 is damaged or not complete"):
         checkpoint_weights.restore_encoder(str(source), encoder)
     for variable, value in zip(encoder.variables, before, strict=True):
         np.testing.assert_array_equal(variable, value)

@@ -6,31 +6,31 @@ import numpy as np
 
 from tfbio.base.lazy import tensorflow as tf
 from tfbio.formats.task_examples import Question
+from tfbio.task_types.serving.input_rows import cut, rows
 from tfbio.task_types.serving.served_task import (
     TEXTS,
     Function,
     ServedTask,
     close,
-    cut,
-    rows,
     serving_function,
 )
 from tfbio.text.in_graph import words as graph_words
 
 
 class ServedQuestions(ServedTask):
-    """A model that answers a `question` from a `context`.
+    """The served form (SavedModel) of a model that answers a `question` from a `context`.
 
     Attributes:
       task_type, model, known, calibration, tokenizer, encode, length, folder: see `ServedTask`.
     """
 
     def functions(self) -> dict[str, Function]:
-        """Returns "serving_default" alone, which takes strings `question` and `context`, [batch].
+        """Returns the graph that answers questions, by the name "serving_default".
 
-        Its outputs are [batch] each: `answer`, a string, "" for none; `start` and `end`, int32, its
-        first character in the context and the one behind its last, -1 for none; `score` and
-        `null_odds`, float32, in logits; `truncated`, bool, True if the context is cut.
+        It takes strings `question` and `context`, [batch] each. Its outputs are [batch] each:
+        `answer`, a string, "" for none; `start` and `end`, int32, its first character in the
+        context and the one behind its last, -1 for none; `score` and `null_odds`, float32, in
+        logits; `truncated`, bool, True if the context is cut.
         """
         return {"serving_default": serving_function(self._answer, ["question", "context"])}
 
@@ -91,7 +91,14 @@ class ServedQuestions(ServedTask):
         }
 
     def compare(self, signature: Function) -> bool:
-        """Returns True if the answers to `TEXTS` are the model's, with null odds close to its."""
+        """Checks the served answers to a question on each of `TEXTS` against those without graph.
+
+        Args:
+          signature: the "serving_default" of a model that was loaded.
+
+        Returns:
+          True if the answers on contexts that are not cut are the same, and the null odds `close`.
+        """
         found = signature(question=tf.constant([TEXTS[1]] * len(TEXTS)), context=TEXTS)
         same = True
         for row, context in enumerate(TEXTS):

@@ -9,22 +9,23 @@ from tfbio.task_types.serving.served_words import SeenWords, ServedWords
 
 
 class ServedTags(ServedWords):
-    """A model that tags the words of a sentence, the `text`.
+    """The served form (SavedModel) of a tagging model, which gives each word of `text` one tag.
 
     Attributes:
       task_type, model, known, calibration, tokenizer, encode, length, folder: see `ServedTask`.
     """
 
     def labels(self, seen: SeenWords) -> dict[str, tf.Tensor]:
-        """Returns `tags` and the entities that they make.
+        """Computes, in the graph, the served tags of words, and the entities that the tags make.
 
         Args:
           seen: the words of the texts, and their batch.
 
         Returns:
-          `tags`, strings [batch, words], in BIO whichever scheme the model learnt; "" for words
-          that are cut off and for padding. `entity_start`, `entity_end`, `entity_type` and
-          `entity_text`, [batch, entities], and `entity_count`, int32 [batch].
+          By name: `tags`, strings [batch, words], in BIO whichever scheme the model learnt; "" for
+          words that are cut off and for padding. `entity_start` and `entity_end`, int32,
+          `entity_type` and `entity_text`, strings, [batch, entities] each, and `entity_count`,
+          int32 [batch], as `SeenWords.entities` returns them.
         """
         batch = {**seen.batch, "targets": self._targets(seen)}
         letters, types, names = self._bio()
@@ -74,7 +75,13 @@ class ServedTags(ServedWords):
         return tf.constant(letters), tf.constant(types), tf.constant(names)
 
     def same(self, served: dict[str, tf.Tensor], row: int, example: TaggedSentence) -> bool:
-        """Returns True if the `tags` in a row are those that the model predicts without a graph."""
+        """Returns True if a sentence's served tags are those that the model predicts without graph.
+
+        Args:
+          served: the outputs of the graph by name, of which `tags`, strings [batch, words], count.
+          row: the number of the sentence in the batch.
+          example: the words of the sentence, none of them cut off.
+        """
         (expected,), _ = self.expected([example])
         tags = served["tags"][row, : len(example.words)].numpy()
         return [tag.decode() for tag in tags] == list(expected)

@@ -5,21 +5,21 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfbio.base.cli import UserError
+from tfbio.base.errors import UserError
 from tfbio.base.lazy import tensorflow as tf
 from tfbio.task_types import packing
-from tfbio.task_types.finetuning_files import TrainedOn
+from tfbio.task_types.trained_on import TrainedOn
 from tfbio.text import tokenization
 
 if TYPE_CHECKING:
     from tfbio.models.task_model import TaskModel
 
 # By how much outputs may differ after loading.
-TOLERANCE = 1e-5
+_TOLERANCE = 1e-5
 # Long and short ones, with what tokenizers trip over.
 TEXTS = (
     "IL-2 works.",
@@ -34,33 +34,14 @@ Function = Callable[..., "dict[str, tf.Tensor]"]
 
 
 class SavedModelError(UserError):
-    """The `UserError` for a model that cannot be written as a SavedModel."""
-
-
-class SpecialTokens(Protocol):
-    """The part of a tokenizer that `rows` needs.
-
-    Attributes:
-      kind: the kind of the vocabulary, such as "byte_bpe".
-      cls_id, sep_id, pad_id: the ids of [CLS], [SEP] and [PAD].
-    """
-
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def cls_id(self) -> int: ...
-
-    @property
-    def sep_id(self) -> int: ...
-
-    @property
-    def pad_id(self) -> int: ...
+    """The `UserError` for a fine-tuned model whose task cannot be served as a SavedModel."""
 
 
 @dataclasses.dataclass(eq=False)
 class ServedTask(abc.ABC):
-    """A fine-tuned model as a graph, for one form of input.
+    """The base class of served tasks: a fine-tuned model as a graph from strings to predictions.
+
+    Each form of input, such as texts or questions, has a class.
 
     Attributes:
       task_type: a `TaskType`.
@@ -69,8 +50,8 @@ class ServedTask(abc.ABC):
       calibration: what `TaskType.calibrate` returned; None for nothing.
       tokenizer: in the graph, from `text.in_graph.tokenization.load`.
       encode: the same tokenizer outside of the graph.
-      length: the most tokens of a text.
-      folder: of the model, for messages.
+      length: the most tokens of a window, with [CLS] and [SEP].
+      folder: the path of the model, for messages.
     """
 
     task_type: Any
@@ -84,9 +65,9 @@ class ServedTask(abc.ABC):
 
     @abc.abstractmethod
     def functions(self) -> dict[str, Function]:
-        """Returns the signatures, name -> graph, "serving_default" first.
+        """Returns the signatures of the served task, name -> graph, "serving_default" first.
 
-        Each takes strings [batch] by name and returns tensors by name.
+        Each takes strings [batch] by name and returns tensors [batch, ...] by name.
 
         Raises:
           SavedModelError: the model sees texts in a way that the graph cannot.
@@ -94,39 +75,45 @@ class ServedTask(abc.ABC):
 
     @abc.abstractmethod
     def compare(self, signature: Function) -> bool:
-        """Returns True if a signature gives for `TEXTS` what the model does without the graph.
+        """Returns True if a served task gives for `TEXTS` what the model does without the graph.
 
-        Floats may differ by `TOLERANCE`.
+        Floats may differ as `close` allows.
 
         Args:
           signature: the "serving_default" of a model that was loaded.
         """
 
     def outputs(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
-        """Runs the model on a batch.
+        """Computes the outputs of the task type for a batch of a served task.
 
         Args:
-          batch: the arrays that `rows` returns.
+          batch: name -> int32 array, as `input_rows.rows` returns them.
 
         Returns:
-          The outputs of the task type, [batch * length, ...] of tokens or [batch, outputs] of
-          texts.
+          [batch * length, ...] for types of tokens, else [batch, outputs].
         """
         return self.task_type.outputs(self.model(batch), batch)
 
     def tokens(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Cuts texts, string [texts], into tokens as fine-tuning does: int32 [texts, (tokens)]."""
+        """Cuts the served task's texts into tokens in the graph, as fine-tuning does outside of it.
+
+        Args:
+          texts: string [texts], in UTF-8.
+
+        Returns:
+          The ids, int32 ragged [texts, tokens], without special tokens.
+        """
         return self.tokenizer.with_places(texts)[0]
 
     def expected(self, examples: list) -> tuple[list, list]:
-        """Computes predictions without the graph.
+        """Computes the predictions without the graph, for the check of a served task.
 
         Args:
           examples: of the task type.
 
         Returns:
-          The prediction for each example, and for each window the outputs, [tokens, ...] or
-          [outputs].
+          A list of the prediction for each example, in the form of its label; and a list of the
+          outputs for each window, arrays [tokens, ...] or [outputs].
         """
         features = self.task_type.features(examples, self.encode, self.length)
         number = len(features.input_ids)
@@ -141,70 +128,22 @@ class ServedTask(abc.ABC):
 
 
 def serving_function(function: Function, names: Sequence[str]) -> Function:
-    """Returns a graph that takes strings [batch] of these names.
+    """Makes a `tf.function` of a served task, which takes strings [batch] of these names.
 
     Args:
       function: takes a string tensor [batch] for each name and returns tensors by name.
       names: of its arguments, in order.
+
+    Returns:
+      The graph, which takes and returns the same.
     """
     specs = [tf.TensorSpec([None], tf.string, name) for name in names]
     return tf.function(function, input_signature=specs, autograph=False)
 
 
-def rows(encode: SpecialTokens, *parts: tf.RaggedTensor) -> dict[str, tf.Tensor]:
-    """Joins texts or pairs as `tokenization.Tokenizer.join` does, padded to the longest.
-
-    Args:
-      encode: knows the special tokens; of pairs a `Tokenizer`.
-      parts: int32 ragged [batch, tokens], one or two.
-
-    Returns:
-      By name, as `packing.fill` makes them: int32 `input_ids`, `segment_ids`, `position_ids` and
-      `document_ids` (the text's number from 1; 0 for padding), [batch, length] each, and `first`,
-      int32 [batch], the place of each [CLS] when the rows are laid end to end.
-    """
-    count = tf.cast(parts[0].nrows(), tf.int32)
-
-    def column(token: int) -> tf.RaggedTensor:
-        return tf.RaggedTensor.from_tensor(tf.fill([count, 1], token))
-
-    sep = column(encode.sep_id)
-    columns, has_segments = [column(encode.cls_id), parts[0], sep], False
-    if len(parts) == 2:
-        tokenizer = cast(tokenization.Tokenizer, encode)
-        columns += [sep] * (tokenizer.special_tokens(pair=True) - 3) + [parts[1], sep]
-        has_segments = tokenizer.kind != "byte_bpe" and tokenizer.segments > 1
-    ids = tf.concat(columns, axis=1)
-    input_ids = ids.to_tensor(encode.pad_id)
-    length = tf.shape(input_ids)[1]
-    mask = tf.sequence_mask(ids.row_lengths(), length, tf.int32)
-    place = tf.range(length)[tf.newaxis]
-    in_second = place >= tf.cast(parts[0].row_lengths(), tf.int32)[:, tf.newaxis] + 2
-    return {
-        "input_ids": input_ids,
-        "segment_ids": mask * tf.cast(in_second & has_segments, tf.int32),
-        "position_ids": mask * place,
-        "document_ids": mask * tf.range(1, count + 1)[:, tf.newaxis],
-        "first": length * tf.range(count),
-    }
-
-
-def cut(tokens: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
-    """Returns the first tokens of each text, ragged [texts, tokens].
-
-    Args:
-      tokens: ragged [texts, tokens].
-      lengths: int64 [texts], the most tokens of each.
-    """
-    place = tf.ragged.range(tokens.row_lengths()).values
-    kept = place < tf.gather(lengths, tokens.value_rowids())
-    values = tf.boolean_mask(tokens.values, kept)
-    return tf.RaggedTensor.from_row_lengths(values, tf.minimum(tokens.row_lengths(), lengths))
-
-
 def close(one: np.ndarray, other: np.ndarray) -> bool:
-    """Returns True if two arrays of one shape differ by no more than `TOLERANCE` (1e-5).
+    """Returns True if outputs of a served task equal the expected ones but for rounding.
 
-    The tolerance is absolute and relative: 1e-5 + 1e-5 * |other|.
+    Two arrays of one shape may differ by 1e-5 + 1e-5 * |other| at most; NaN equals nothing.
     """
-    return np.allclose(one, other, rtol=TOLERANCE, atol=TOLERANCE)
+    return np.allclose(one, other, rtol=_TOLERANCE, atol=_TOLERANCE)

@@ -7,34 +7,34 @@ import numpy as np
 from tfbio.base.lazy import tensorflow as tf
 from tfbio.formats.task_examples import LabelledText
 from tfbio.models.batches import ENTITY_POOLINGS
+from tfbio.task_types.serving.input_rows import cut, rows
 from tfbio.task_types.serving.served_task import (
     TEXTS,
     Function,
     SavedModelError,
     ServedTask,
     close,
-    cut,
-    rows,
     serving_function,
 )
 
 
 class ServedTexts(ServedTask):
-    """A model that labels texts.
+    """The served form (SavedModel) of a model that labels or scores texts, or pairs of texts.
 
-    The graph takes `text`, of pairs also `text_pair`. If it is not known of a model from elsewhere
-    that it takes pairs, it has a second signature for them.
+    The graph takes `text`, for pairs also `text_pair`. If it is not known of a model from elsewhere
+    whether it takes pairs, it has a second signature for them.
 
     Attributes:
       task_type, model, known, calibration, tokenizer, encode, length, folder: see `ServedTask`.
     """
 
     def functions(self) -> dict[str, Function]:
-        """Returns "serving_default" and, if it is not known whether the model takes pairs, "pairs".
+        """Returns the graph for texts, "serving_default", and a second one for pairs, "pairs".
 
-        They take strings [batch] `text`, and of pairs `text_pair`. They return the tensors of
-        `TextType.served_outputs` ([batch, ...] by name), and `truncated`, bool [batch], True if a
-        text is cut.
+        The second one is there if it is not known whether the model takes pairs; if it does,
+        "serving_default" is for pairs. They take strings [batch] `text`, and for pairs
+        `text_pair`. They return the tensors of `TextType.served_outputs` ([batch, ...] by name),
+        and `truncated`, bool [batch], True if a text is cut.
 
         Raises:
           SavedModelError: the model finds relations by markers.
@@ -63,7 +63,16 @@ class ServedTexts(ServedTask):
         return {**self.task_type.served_outputs(outputs), "truncated": truncated}
 
     def compare(self, signature: Function) -> bool:
-        """Returns True if the float outputs for `TEXTS` are close to those without the graph."""
+        """Checks the served outputs for `TEXTS` against those of the model without the graph.
+
+        Where the model takes pairs, `TEXTS` are paired.
+
+        Args:
+          signature: the "serving_default" of a model that was loaded.
+
+        Returns:
+          True if all outputs that are floats are `close`.
+        """
         pairs = [*TEXTS[1:], TEXTS[0]] if self.known.pairs else [""] * len(TEXTS)
         label = self.task_type.placeholder
         examples = [

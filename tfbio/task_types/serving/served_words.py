@@ -8,23 +8,20 @@ from typing import NamedTuple
 from tfbio.base.lazy import tensorflow as tf
 from tfbio.formats.task_examples import TaggedSentence
 from tfbio.task_types import words
-from tfbio.task_types.serving.served_task import (
-    TEXTS,
-    Function,
-    ServedTask,
-    rows,
-    serving_function,
-)
+from tfbio.task_types.serving.input_rows import rows
+from tfbio.task_types.serving.served_task import TEXTS, Function, ServedTask, serving_function
 from tfbio.text.in_graph import words as graph_words
 
 
 class SeenWords(NamedTuple):
-    """The words of texts, and the batch that the model sees of them.
+    """The words of texts in a served model's graph, and the batch that the model sees of them.
 
     Attributes:
       text: string [texts].
-      words: of the texts, one after the other, with their texts' numbers and their places.
-      batch: name -> array, from `served_task.rows`.
+      words: of the texts, one after the other: string `words`, int64 `text` (the number of the
+        word's text), int32 `start` and `end` (its first character and the one behind its last),
+        [words] each.
+      batch: name -> int32 array, from `input_rows.rows`.
       places: int64 [words], the place of each word's first token when the rows of the batch are
         laid end to end; for a word that is cut off, of a token that is not its own.
       seen: bool [words], False for a word that is cut off.
@@ -39,34 +36,44 @@ class SeenWords(NamedTuple):
     truncated: tf.Tensor
 
     def listed(self, values: tf.Tensor, texts: tf.Tensor) -> tf.Tensor:
-        """Returns a list of values for each text, [texts, most values, ...], padded with "" or -1.
+        """Makes, in the graph, a list for each text of values of its words or entities.
 
         Args:
           values: [n, ...], those of one text after those of another.
           texts: int64 [n], the number of the text that each is of.
+
+        Returns:
+          [texts, most values, ...], padded with "" if the values are strings, else -1.
         """
         count = tf.size(self.text, tf.int64)
         ragged = tf.RaggedTensor.from_value_rowids(values, texts, count)
         return ragged.to_tensor("" if values.dtype == tf.string else -1)
 
     def counted(self, texts: tf.Tensor) -> tf.Tensor:
-        """Returns how often each text is among `texts`, int64 [n], as int32 [texts]."""
+        """Counts, in the graph, the words or entities of each served text.
+
+        Args:
+          texts: int64 [n], the number of the text that each is of.
+
+        Returns:
+          int32 [texts].
+        """
         return tf.math.bincount(tf.cast(texts, tf.int32), minlength=tf.size(self.text))
 
     def entities(
         self, first: tf.Tensor, last: tf.Tensor, entity_types: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        """Returns lists of entities for each text.
+        """Makes, in the graph, the lists of entities of each text, from their first and last words.
 
         Args:
-          first: int64 [entities], the number of the first word of each, in their order.
+          first: int64 [entities], the first word of each, counted over all texts; not descending.
           last: int64 [entities], the number of the last word.
           entity_types: string [entities].
 
         Returns:
-          `entity_start` and `entity_end`, int32 [texts, most entities], the first character in the
-          text and the one behind the last, -1 for padding; `entity_type` and `entity_text`, strings
-          of that shape, "" for padding; and `entity_count`, int32 [texts].
+          By name: `entity_start` and `entity_end`, int32 [texts, most entities], the first
+          character in the text and the one behind the last, -1 for padding; `entity_type` and
+          `entity_text`, strings of that shape, "" for padding; and `entity_count`, int32 [texts].
         """
         texts = tf.gather(self.words.text, first)
         start, end = tf.gather(self.words.start, first), tf.gather(self.words.end, last)
@@ -81,31 +88,37 @@ class SeenWords(NamedTuple):
 
 
 class ServedWords(ServedTask):
-    """A model that labels the words of a sentence, the `text`.
+    """The base class of the served forms (SavedModels) of models that label a sentence's words.
 
     Attributes:
       task_type, model, known, calibration, tokenizer, encode, length, folder: see `ServedTask`.
     """
 
     def functions(self) -> dict[str, Function]:
-        """Returns "serving_default" alone, from strings `text` [batch] to tensors by name.
+        """Returns the graph that labels words, by the name "serving_default".
 
-        These are what `labels` returns, `word_start` and `word_end`, int32 [batch, words] in
-        characters, -1 for padding, `word_count`, int32 [batch], and `truncated`, bool [batch].
+        It takes strings `text` [batch], each a sentence, and returns by name what `labels` returns,
+        `word_start` and `word_end`, int32 [batch, words] in characters, -1 for padding,
+        `word_count`, int32 [batch], and `truncated`, bool [batch], True if words are cut off.
         """
         return {"serving_default": serving_function(self._label, ["text"])}
 
     @abc.abstractmethod
     def labels(self, seen: SeenWords) -> dict[str, tf.Tensor]:
-        """Returns the labels of the words, and the entities, as tensors [batch, ...] by name.
+        """Computes, in the graph, the labels of the served words, and the entities that they make.
 
         Args:
           seen: the words of the texts, and their batch.
+
+        Returns:
+          Tensors [batch, ...] by name, among them those of `SeenWords.entities`.
         """
 
     @abc.abstractmethod
     def same(self, served: dict[str, tf.Tensor], row: int, example: TaggedSentence) -> bool:
-        """Returns True if the graph gives an example what the model does without the graph.
+        """Returns True if a sentence's served words have the labels that they have without graph.
+
+        Subclasses say what is compared.
 
         Args:
           served: the outputs of the graph, tensors [batch, ...] by name.
@@ -141,7 +154,15 @@ class ServedWords(ServedTask):
         return SeenWords(text, found, batch, places, seen, tokens.row_lengths() > room)
 
     def compare(self, signature: Function) -> bool:
-        """Returns True if the words of `TEXTS` and the labels of uncut ones are the model's."""
+        """Checks the served words of `TEXTS` and their labels against the model without the graph.
+
+        Args:
+          signature: the "serving_default" of a model that was loaded.
+
+        Returns:
+          True if each text has as many words as `words.spans` gives, and if those that are not cut
+          have the `same` labels.
+        """
         served = signature(text=tf.constant(TEXTS))
         same = True
         for row, text in enumerate(TEXTS):

@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 import tokenizers
 
-from tfbio.text import tokenization, vocabularies
+from tfbio.text import special_tokens, tokenization
 from tfbio.text.in_graph import characters as chars
 
 _LETTER, _NUMBER, _OTHER, _SPACE = range(4)
@@ -28,7 +28,7 @@ _NO_PAIR = -1
 
 
 class ByteBpe(tf.Module):
-    """RoBERTa's tokenizer (`tokenization.byte_bpe`) as a module for a graph.
+    """A byte-level BPE tokenizer, RoBERTa's (`byte_bpe.make_tokenizer`), as a module for a graph.
 
     A call takes texts, string [texts] in UTF-8, and returns their ids without special tokens, int32
     ragged [texts, tokens].
@@ -59,7 +59,7 @@ class ByteBpe(tf.Module):
         names = _byte_names()
         lacking = [name for name in names if name not in vocab]
         if lacking:
-            raise vocabularies.VocabularyError(
+            raise special_tokens.VocabularyError(
                 f"{vocab_file} has no token for the byte {names.index(lacking[0])}, "
                 f"{lacking[0]!r}, and no graph can be made of it: make a vocabulary with "
                 "`python -m data_prep.vocabulary`."
@@ -81,7 +81,7 @@ class ByteBpe(tf.Module):
         ]
         self.at_once = tf.constant(at_once or [True])
         self.kinds = chars.table(_kinds())
-        space = vocabularies.BYTE_BPE_SPACE
+        space = special_tokens.BYTE_BPE_SPACE
         tokens = sorted(vocab, key=vocab.__getitem__)
         leading = [len(token) - len(token.lstrip(space)) for token in tokens]
         trailing = [len(token) - len(token.rstrip(space)) for token in tokens]
@@ -94,7 +94,7 @@ class ByteBpe(tf.Module):
     def with_places(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Encodes texts with the offsets of tokens.
+        """Encodes texts by byte-level BPE in the graph, with the offsets of tokens.
 
         Args:
           texts: string [texts], in UTF-8.
@@ -102,7 +102,7 @@ class ByteBpe(tf.Module):
         Returns:
           Three tensors int32 ragged [texts, tokens]: the ids, the offset of each token's first
           character in its text, and the offset after its last one, without the spaces around a
-          word.
+          word. Offsets count characters.
         """
         characters = chars.decode(texts)
         text = characters.value_rowids()

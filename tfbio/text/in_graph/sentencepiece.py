@@ -66,14 +66,14 @@ class SentencePiece(tf.Module):
     def with_places(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Encodes texts word by word, with the offsets of tokens.
+        """Encodes texts by SentencePiece in the graph, word by word, with the offsets of tokens.
 
         Args:
           texts: string [texts], in UTF-8.
 
         Returns:
           Three tensors int32 ragged [texts, tokens]: the ids, the offset of each token's first
-          character in its text, and the offset after its last one.
+          character in its text, and the offset after its last one. Offsets count characters.
         """
         codes, source, text = self._normalized(texts)
         inside = self.is_blank(codes) == 0

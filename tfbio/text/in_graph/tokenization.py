@@ -20,7 +20,7 @@ import tensorflow_text
 import tokenizers
 
 from tfbio.base import storage
-from tfbio.text import tokenization, vocabularies
+from tfbio.text import special_tokens, wordpiece
 from tfbio.text.in_graph import (
     byte_bpe as graph_byte_bpe,
 )
@@ -33,12 +33,12 @@ from tfbio.text.in_graph import (
 )
 from tfbio.text.in_graph.words import LETTER, OWN, SPACE
 
-# A longer word, in characters of at most 4 bytes, is [UNK]; see `tokenization.wordpiece`.
+# A longer word, in characters of at most 4 bytes, is [UNK]; see `wordpiece.make_tokenizer`.
 _LONGEST = 100
 
 
 def load(vocab_file: Path, lower_case: bool) -> tf.Module:
-    """Makes the tokenizer of a vocabulary.
+    """Makes the tokenizer of a vocabulary, of any kind, as a module for a TensorFlow graph.
 
     Args:
       vocab_file: a file that `vocabularies.copy_vocabulary` wrote: `vocab.txt`, `vocab.model` or
@@ -62,13 +62,13 @@ def load(vocab_file: Path, lower_case: bool) -> tf.Module:
         return graph_sentencepiece.SentencePiece(vocab_file, lower_case)
     if vocab_file.suffix == ".json":
         return graph_byte_bpe.ByteBpe(vocab_file)
-    vocab = tokenization.read_vocab(vocab_file)
+    vocab = wordpiece.read_vocab(vocab_file)
     storage.write_text(vocab_file, "\n".join(vocab) + "\n")
-    return WordPiece(str(vocab_file), lower_case, vocab[vocabularies.UNK])
+    return WordPiece(str(vocab_file), lower_case, vocab[special_tokens.UNK])
 
 
 class WordPiece(tf.Module):
-    """BERT's tokenizer (`tokenization.wordpiece`) as a module for a graph.
+    """A WordPiece tokenizer, BERT's (`wordpiece.make_tokenizer`), as a module for a graph.
 
     A call takes texts, string [texts] in UTF-8, and returns their ids without special tokens, int32
     ragged [texts, tokens].
@@ -81,8 +81,8 @@ class WordPiece(tf.Module):
     Attributes:
       wordpiece: tensorflow-text's tokenizer of words.
       replace: BERT's normalization of characters, a function that `characters.replacer` made.
-      kinds: a function from code points to their classes, int32 [characters] both: `words.LETTER`,
-        `words.OWN` (a separate word) or `words.SPACE`.
+      kinds: a function from code points to their classes, int32 [characters] both: `words.LETTER`
+        (0), `words.OWN` (1, a separate word) or `words.SPACE` (2).
 
     Raises:
       OSError: the file is missing or cannot be read.
@@ -93,7 +93,7 @@ class WordPiece(tf.Module):
         self.wordpiece = tensorflow_text.WordpieceTokenizer(
             tf.lookup.StaticHashTable(_Lines(vocab_file), unk_id),
             max_bytes_per_word=4 * _LONGEST,
-            unknown_token=vocabularies.UNK,
+            unknown_token=special_tokens.UNK,
         )
         changed, apart = _normalized(lower_case)
         self.replace = chars.replacer(changed)
@@ -106,14 +106,14 @@ class WordPiece(tf.Module):
     def with_places(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Encodes texts with the offsets of tokens.
+        """Encodes texts by WordPiece in the graph, with the offsets of tokens.
 
         Args:
           texts: string [texts], in UTF-8.
 
         Returns:
           Three tensors int32 ragged [texts, tokens]: the ids, the offset of each token's first
-          character in its text, and the offset after its last one.
+          character in its text, and the offset after its last one. Offsets count characters.
         """
         characters = chars.decode(texts)
         text = characters.value_rowids()

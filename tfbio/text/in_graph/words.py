@@ -17,11 +17,11 @@ LETTER, OWN, SPACE = 0, 1, 2
 
 
 class Words(NamedTuple):
-    """The words of texts, one after the other.
+    """The words of texts in a graph, one after the other, with their offsets in characters.
 
     Attributes:
       words: string [words].
-      text: the number of each word's text, int64 [words].
+      text: the number of each word's text, from 0, int64 [words].
       start: the offset of its first character in the text, int32 [words].
       end: the offset after its last character, int32 [words].
     """
@@ -33,7 +33,7 @@ class Words(NamedTuple):
 
 
 def of_texts(texts: tf.Tensor, rule: str) -> Words:
-    """Cuts texts into words by a rule of `words.spans`.
+    """Cuts texts into words in a graph by a rule of `words.spans`.
 
     Args:
       texts: string [texts], in UTF-8, each a sentence.
@@ -41,8 +41,8 @@ def of_texts(texts: tf.Tensor, rule: str) -> Words:
         some marks and "'s" are words). Any other text counts as "blanks".
 
     Returns:
-      The words of all texts with the numbers of their texts, int64 [words], and their offsets,
-      int32 [words].
+      The words of all texts, string [words], with the numbers of their texts, int64 [words], and
+      their offsets, int32 [words]; see `Words`.
     """
     characters = chars.decode(texts)
     begins, inside = (_by_punctuation if rule == "punctuation" else _by_blanks)(characters)
@@ -77,14 +77,15 @@ def tokens(tokenizer: tf.Module, words: tf.Tensor, unk_id: int) -> tf.RaggedTens
 
 
 def marks_after(texts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-    """Counts the accents, as separate characters, that follow an offset in each text.
+    """Counts the accents that follow the end of a word, or another offset, in each text in a graph.
 
     Args:
       texts: string [texts], in UTF-8.
       ends: int32 [texts], an offset in each text, in characters.
 
     Returns:
-      int32 [texts], the number of accents (Unicode category Mn) in a row from the offset on.
+      int32 [texts], the number of separate accents (Unicode category Mn) in a row from the offset
+      on.
     """
     characters = chars.decode(texts)
     others = tf.where(chars.table(_marks())(characters.values) == 0)[:, 0]
@@ -135,10 +136,10 @@ def _by_blanks(characters: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 @functools.cache
 def bert_kinds() -> np.ndarray:
-    """Returns the class of each code point in BERT's pre-tokenizer, int32 [0x110000].
+    """Computes the classes of characters by which BERT cuts words in a graph, int32 [0x110000].
 
-    The classes are LETTER (0, a part of a word), OWN (1, a separate word) and SPACE (2, between
-    words). The array is computed once and shared: callers must not change it.
+    The classes of code points are LETTER (0, a part of a word), OWN (1, a separate word) and SPACE
+    (2, between words). The array is computed once and shared: callers must not change it.
     """
     codes = [code for code in range(chars.CODES) if code not in chars.SURROGATES]
     # A letter follows each character. BERT makes a separate word of those that stay alone.

@@ -5,7 +5,7 @@ import json
 import pytest
 import tensorflow as tf
 
-from tfbio.text import tokenization, vocabularies
+from tfbio.text import special_tokens, tokenization
 from tfbio.text.in_graph import byte_bpe as graph_byte_bpe
 
 
@@ -34,7 +34,7 @@ def test_no_texts(vocabulary_of_kind):
 
 def write(folder, merges, drop=()):
     names = [name for name in graph_byte_bpe._byte_names() if name not in drop]
-    tokens = [*vocabularies.BYTE_BPE_SPECIAL_TOKENS, *names, *map("".join, merges)]
+    tokens = [*special_tokens.BYTE_BPE_SPECIAL_TOKENS, *names, *map("".join, merges)]
     vocab = {token: number for number, token in enumerate(dict.fromkeys(tokens))}
     (folder / "vocab.json").write_text(json.dumps(vocab))
     (folder / "merges.txt").write_text("".join(f"{a} {b}\n" for a, b in merges))
@@ -59,5 +59,5 @@ def test_the_order_of_merges(merges, tmp_path):
 
 
 def test_a_vocabulary_without_a_byte_is_refused(tmp_path):
-    with pytest.raises(vocabularies.VocabularyError, match="has no token for the byte 97, 'a'"):
+    with pytest.raises(special_tokens.VocabularyError, match="has no token for the byte 97, 'a'"):
         graph_byte_bpe.ByteBpe(write(tmp_path, [], drop="a"))

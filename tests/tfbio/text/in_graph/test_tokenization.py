@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from tfbio.base import storage
-from tfbio.text import tokenization
+from tfbio.text import wordpiece
 from tfbio.text.in_graph import tokenization as graph_tokenization
 
 
@@ -12,7 +12,7 @@ from tfbio.text.in_graph import tokenization as graph_tokenization
 def test_tokens_and_their_places(
     lower_case, vocab_file, sentences, awkward_texts, characters, tmp_path
 ):
-    vocab = tokenization.read_vocab(vocab_file)
+    vocab = wordpiece.read_vocab(vocab_file)
     # Cased text must not be unknown throughout, nor letters with accents.
     more = [token.capitalize() for token in vocab if token.isalpha()]
     more += [chr(code) for code in range(0xA0, 0x250)]
@@ -20,7 +20,7 @@ def test_tokens_and_their_places(
     path = tmp_path / "vocab.txt"
     storage.write_text(path, "\r\n".join(vocab) + "\r\n")
     texts = [*sentences, *awkward_texts, *(f"a{char}A" for char in characters)]
-    theirs = tokenization.wordpiece(vocab, lower_case)
+    theirs = wordpiece.make_tokenizer(vocab, lower_case)
     encoded = theirs.encode_batch(texts, add_special_tokens=False)
     ours = graph_tokenization.load(path, lower_case)
     found = tf.function(ours.with_places, autograph=False)(tf.constant(texts))

@@ -1,0 +1,83 @@
+"""Checks of what flags name, before TensorFlow is imported."""
+
+import json
+
+import pytest
+
+from tfbio.base import path_checks
+from tfbio.base.errors import UserError
+
+PRETRAINED = {"encoder": {}, "num_train_steps": 10}
+FINE_TUNED = {"encoder": {}, "task": "gad"}
+
+
+def is_own(name, settings):
+    return "num_train_steps" in settings and "task" not in settings
+
+
+def check(folder):
+    path_checks.require_own("model_dir", str(folder), "run_pretraining.py", is_own)
+
+
+def test_a_tpu_on_other_machines_sees_no_local_folder():
+    path_checks.require_remote("my-tpu", "model_dir", ["gs://mine/model"])
+    for folder in ("out/model", "/out/model", "file:///out/model", "s3://mine/model"):
+        with pytest.raises(UserError, match=f"--examples={folder}: the machines of --tpu=my-tpu"):
+            path_checks.require_remote("my-tpu", "examples", ["gs://in", folder])
+
+
+@pytest.mark.parametrize("name", ["bert-base-uncased", "dmis-lab/biobert-v1.1", "work/model"])
+def test_a_model_that_is_not_there_is_named(name):
+    with pytest.raises(UserError, match=f"--init_checkpoint={name}: .*names of a hub are not"):
+        path_checks.require_checkpoint("init_checkpoint", name)
+
+
+def test_a_model_is_a_folder_or_the_prefix_of_a_checkpoint(tmp_path):
+    (tmp_path / "model.ckpt.index").touch()
+    for path in (tmp_path, tmp_path / "model.ckpt", "gs://nobody/asked"):
+        path_checks.require_checkpoint("init_checkpoint", str(path))
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {},
+        {"config.json": json.dumps(PRETRAINED), "ckpt-10.index": "", "notes.md": ""},
+        # Of a run that was killed at once, or of its user.
+        {"vocab.txt": "", "config.json.0123.tmp": "", ".model.lock": "", "train.log": ""},
+    ],
+)
+def test_a_folder_that_is_new_empty_or_its_own_is_taken(files, tmp_path):
+    check(tmp_path / "new" / "folder")
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    check(tmp_path)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("files", "named"),
+    [
+        ({"config.json": json.dumps(FINE_TUNED)}, "config.json"),
+        ({"config.json": json.dumps({"model_type": "bert"})}, "config.json"),
+        ({"config.json": "{", "vocab.txt": ""}, "config.json"),
+        ({"config.json": "[1]"}, "config.json"),
+        ({"manifest.json": "{}", "train-00000-of-00001.tfrecord": ""}, "manifest.json"),
+        ({"report.md": "", "vocab.txt": ""}, "report.md"),
+        ({"sweep.json": "{}"}, "sweep.json"),
+        ({"letters.docx": ""}, "letters.docx"),
+    ],
+)
+def test_what_another_command_wrote_is_kept(files, named, tmp_path):
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    with pytest.raises(UserError, match=f"holds {named}, which is not of a run of run_pretrain"):
+        check(tmp_path)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == files
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "file" / "model"):
+        with pytest.raises(UserError, match=f"--model_dir={path}: .*file is a file"):
+            check(path)

@@ -1,0 +1,63 @@
+"""brat's files, against the `bioc` package."""
+
+import os
+import re
+
+import pytest
+from bioc import brat
+
+from tests.tfbio.formats.conftest import EMPTY, odd
+from tfbio.formats import annotated_documents
+from tfbio.formats import annotation_formats as formats
+from tfbio.formats.annotated_documents import Document, Passage
+
+
+def test_brat_has_the_text_and_its_entities(tmp_path, ncbi_gold):
+    annotated = [odd(), EMPTY, *ncbi_gold]
+    formats.write(str(tmp_path / "brat"), "brat", annotated)
+    for document, entities in annotated:
+        text = (tmp_path / "brat" / f"{document.id}.txt").read_bytes().decode()
+        assert text == document.text
+        with open(tmp_path / "brat" / f"{document.id}.ann", encoding="utf-8", newline="\n") as file:
+            read = brat.loads(text, file.read())
+        assert len(read.annotations) == len(entities)
+        for annotation, (kind, start, end, _) in zip(read.entities, entities, strict=True):
+            assert annotation.type == kind
+            parts = [(x.begin, x.end) for x in sorted(annotation.locations)]
+            assert (parts[0][0], parts[-1][1]) == (start, end)
+            assert "\n" not in "".join(text[a:b] for a, b in parts)
+            spoken = " ".join(text[a:b] for a, b in parts).replace("\t", " ")
+            assert annotation.text == spoken
+
+
+def test_a_file_of_brat_s_that_the_disk_has_no_room_for_is_named(tmp_path, largest_file):
+    annotated = [(Document("1", "x" * 100_000, (Passage(0, 100_000, ""),)), [])]
+    with largest_file(50_000), pytest.raises(OSError) as error:
+        formats.write(str(tmp_path / "brat"), "brat", annotated)
+    assert re.fullmatch(rf"{tmp_path}/brat\.\w+\.tmp/1\.txt", error.value.filename)
+    assert not list(tmp_path.iterdir())
+
+
+def test_brat_files_replace_others_when_all_are_there(tmp_path):
+    folder = tmp_path / "brat"
+    folder.mkdir()
+    before = ["annotation.conf", "mine.txt", "old.ann", "old.txt"]
+    for name in before:
+        (folder / name).write_text("x")
+    with pytest.raises(ZeroDivisionError):
+        formats.write(str(folder), "brat", (1 / 0 for _ in "x"))
+    assert sorted(os.listdir(folder)) == before and os.listdir(tmp_path) == ["brat"]
+    # A text without annotations is of no earlier run.
+    formats.write(str(folder), "brat", [odd()])
+    assert sorted(os.listdir(folder)) == ["annotation.conf", "mine.txt", "odd.ann", "odd.txt"]
+    # Of a folder that is not there nothing appears before all is there.
+    annotated = (odd() if n < 2 else 1 / 0 for n in range(3))
+    with pytest.raises(ZeroDivisionError):
+        formats.write(str(tmp_path / "new"), "brat", annotated)
+    assert os.listdir(tmp_path) == ["brat"]
+    too_long = Document("\u00e9" * 50, "a", ()), []
+    with pytest.raises(
+        annotated_documents.FormatError, match="--format=brat: the id .*too long for the name"
+    ):
+        formats.write(str(tmp_path / "new"), "brat", [too_long])
+    assert os.listdir(tmp_path) == ["brat"]

@@ -1,0 +1,78 @@
+"""The splits of a task: their files, and what is checked between them."""
+
+import re
+
+import pytest
+
+from tests import reference
+from tests.tfbio.formats.published_corpora import read_gad
+from tfbio.formats import hoc, tagged_words
+from tfbio.formats.label_sets import labels_of
+from tfbio.formats.splits import check_splits, find_split
+from tfbio.formats.tables import read_own_table, read_table
+from tfbio.formats.task_file_errors import TaskFileError
+
+
+@pytest.mark.parametrize(
+    "split, name",
+    [
+        ("train", "train.tsv"),
+        ("dev", "dev.tsv.gz"),
+        ("dev", "devel.tsv"),
+        ("dev", "valid.txt"),
+        ("dev", "validation.json.gz"),
+        ("test", "test.json"),
+    ],
+)
+def test_a_split_is_found_under_the_names_in_use(write, tmp_path, split, name):
+    for other in ("train_old.tsv", "tests.tsv", "dev.md"):
+        write("", other)
+    path = write("", name)
+    assert find_split(str(tmp_path), split) == path
+
+
+def test_a_split_that_is_missing_or_there_twice_is_named(write, tmp_path):
+    with pytest.raises(TaskFileError) as error:
+        find_split(str(tmp_path), "dev")
+    for part in (str(tmp_path), "'dev'", "devel.tsv", "validation.json", ".gz"):
+        assert part in str(error.value)
+    write("", "dev.tsv")
+    write("", "devel.tsv.gz")
+    with pytest.raises(TaskFileError, match=r"more than one .* dev\.tsv, devel\.tsv\.gz"):
+        find_split(str(tmp_path), "dev")
+
+
+def test_a_label_of_test_that_training_lacks_is_named(write):
+    train = tagged_words.read(write("a\tB-x\nb\tO\n"))
+    path = write("a\tO\n\nb\tO\nc\tB-y\n", "test.tsv")
+    splits = {"train": train, "test": tagged_words.read(path)}
+    message = f"{re.escape(path)}, line 4: the label 'y' of test has no example in train, .* 'x'"
+    with pytest.raises(TaskFileError, match=message):
+        check_splits(splits)
+    # So says the reader, too, if it is told the labels.
+    with pytest.raises(TaskFileError, match="line 4: unknown type in the tag 'B-y'"):
+        tagged_words.read(path, labels_of(train))
+    train = read_own_table(write("A\tx|y\n"), ("text", "labels"))
+    path = write("A\ty\nB\tx|z\n", "dev.tsv")
+    splits = {"dev": read_own_table(path, ("text", "labels")), "train": train}
+    with pytest.raises(TaskFileError, match=r"dev\.tsv, line 2: the label 'z' of dev"):
+        check_splits(splits)
+
+
+def test_an_id_that_stands_twice_is_named(write):
+    path = write("1\tA\tx\n2\tB\tx\n1\tC\tx\n")
+    examples = read_table(path)
+    message = f"{re.escape(path)}, line 3: the id '1' stands in line 1 already"
+    with pytest.raises(TaskFileError, match=message):
+        check_splits({"test": examples})
+    # In two splits it may: GAD counts from 0 in each.
+    check_splits({"train": examples[:2], "test": examples[2:]})
+
+
+@pytest.mark.parametrize("folder", ["ncbi_disease", "chemprot", "gad", "hoc"])
+def test_published_splits_pass(folder):
+    blurb = str(reference.corpus(f"{folder}/blurb"))
+    reads = {"hoc": hoc.read, "chemprot": read_table, "gad": read_gad}
+    read = reads.get(folder, tagged_words.read)
+    splits = {x: read(find_split(blurb, x)) for x in ("train", "dev", "test")}
+    check_splits(splits)

@@ -1,0 +1,50 @@
+"""The reader of SQuAD's format: published files, counted by other means, and bad ones."""
+
+import json
+import re
+
+import pytest
+
+from tests import reference
+from tests.tfbio.formats.published_corpora import raw
+from tfbio.formats import squad
+from tfbio.formats.task_examples import Question
+from tfbio.formats.task_file_errors import TaskFileError
+
+
+@pytest.mark.parametrize(
+    "name, count, without",
+    [("xquad.en.json.gz", 1190, 0), ("cs224n_half_dev-v2.0.json.gz", 6078, 3168)],
+)
+def test_squad_is_read_whole(name, count, without):
+    path = reference.corpus(f"squad/{name}")
+    questions = squad.read(str(path))
+    text = raw(path)
+    assert len(questions) == count == len(re.findall(r'"question":', text))
+    assert sum(not x.answers for x in questions) == without
+    assert without == len(re.findall(r'"is_impossible": ?true', text))
+    paragraphs = [y for x in json.loads(text)["data"] for y in x["paragraphs"]]
+    answers = {y["id"]: y["answers"] for x in paragraphs for y in x["qas"]}
+    assert {x.id: list(x.answers) for x in questions} == {
+        name: [answer["text"] for answer in of_question] for name, of_question in answers.items()
+    }
+    for x in questions:
+        for answer, start in zip(x.answers, x.answer_starts, strict=True):
+            assert x.context[start : start + len(answer)] == answer
+
+
+def test_squad_without_answers_is_a_test_file(write):
+    paragraphs = [{"context": "A b.", "qas": [{"id": "q_000", "question": "What?"}]}]
+    path = write(json.dumps({"version": "7b", "data": [{"paragraphs": paragraphs}]}))
+    expected = Question("q_000", "What?", "A b.", (), ())
+    assert squad.read(path) == [expected]
+
+
+@pytest.mark.parametrize("answer, start", [("b", 0), ("A", -4), ("A", 3), ("", 0)])
+def test_an_answer_that_stands_elsewhere_is_named(write, answer, start):
+    gold = [{"text": answer, "answer_start": start}]
+    qas = [{"id": "q1", "question": "What?", "answers": gold}]
+    path = write(json.dumps({"data": [{"paragraphs": [{"context": "A b.", "qas": qas}]}]}))
+    message = re.escape(f"question q1: expected {answer!r} at character {start} of the context")
+    with pytest.raises(TaskFileError, match=message):
+        squad.read(path)

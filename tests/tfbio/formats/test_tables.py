@@ -1,0 +1,100 @@
+"""The readers of tables: the published corpora, and data of the user's own."""
+
+import pytest
+
+from tests import reference
+from tests.tfbio.formats.published_corpora import BIOSSES, GAD, INSTANCES, each, raw
+from tfbio.formats.tables import read_own_table, read_table, read_unlabelled_table
+from tfbio.formats.task_examples import LabelledText
+from tfbio.formats.task_file_errors import TaskFileError
+
+TABLES = {
+    "chemprot": {},
+    "ddi2013": {},
+    "gad": {"header": GAD, "labels": ("0", "1")},
+    "biosses": {
+        "columns": ("id", "text", "pair", "score"),
+        "header": BIOSSES,
+        "score_range": (0, 4),
+    },
+}
+
+
+@pytest.mark.parametrize("name, count", each(INSTANCES))
+def test_tables_are_as_published_and_given_back(name, count):
+    path = reference.corpus(name)
+    settings = TABLES[name.partition("/")[0]]
+    examples = read_table(str(path), **settings)
+    header = ["\t".join(settings["header"])] if "header" in settings else []
+    assert len(examples) == count == raw(path).count("\n") - len(header)
+    lines = ["\t".join(x for x in (e.id, e.text, e.pair, str(e.label)) if x) for e in examples]
+    assert "\n".join(header + lines) + "\n" == raw(path)
+
+
+def test_sentence_roles_have_the_label_before_the_text(write):
+    path = write("id\tlabel\tsentence\n1\tmethods\tWe did.\n")
+    columns = ("id", "label", "text")
+    (example,) = read_table(path, columns, ("id", "label", "sentence"), ("methods",))
+    assert example == LabelledText("1", "We did.", "methods")
+
+
+@pytest.mark.parametrize(
+    "columns, content, expected",
+    [
+        (
+            ("text", "label"),
+            "A b.\tyes\nC.\tno\n",
+            [("1", "A b.", "yes", ""), ("2", "C.", "no", "")],
+        ),
+        (("text", "label"), "Label\tID\tText\nyes\tx\tA b.\n", [("x", "A b.", "yes", "")]),
+        (("text", "label"), "text\tcomment\tlabel\tpair\nA\t?\tyes\tB\n", [("2", "A", "yes", "B")]),
+        (("text", "pair", "label"), "A b.\tC.\tno\n", [("1", "A b.", "no", "C.")]),
+        (
+            ("text", "pair", "label"),
+            "sentence2\tsentence1\tlabel\nC.\tA b.\tno\n",
+            [("2", "A b.", "no", "C.")],
+        ),
+        (
+            ("text", "score"),
+            "A b.\t-1.5\nC.\t2e1\n",
+            [("1", "A b.", -1.5, ""), ("2", "C.", 20.0, "")],
+        ),
+        (("text", "score"), "text\tpair\tscore\nA\tB\t3\n", [("2", "A", 3.0, "B")]),
+        (
+            ("text", "labels"),
+            "A\tx|y, z\nB\t\n",
+            [("1", "A", ("x", "y, z"), ""), ("2", "B", (), "")],
+        ),
+    ],
+)
+def test_own_tables(write, columns, content, expected):
+    read = read_own_table(write(content), columns)
+    assert [(x.id, x.text, x.label, x.pair) for x in read] == expected
+
+
+def test_a_table_of_texts_without_labels(tmp_path):
+    path = tmp_path / "new.tsv"
+    path.write_bytes(b"\xef\xbb\xbfnote\tSentence\tindex\r\n\tA caf\xc3\xa9.\tx\r\nn\tB\ty\r\n")
+    one, two = read_unlabelled_table(str(path))
+    assert (one.id, one.text, one.pair, one.label) == ("x", "A caf\u00e9.", "", "")
+    assert (two.id, two.text) == ("y", "B")
+    path.write_text("text\tpair\nA\tB\n")
+    (pair,) = read_unlabelled_table(str(path))
+    assert (pair.id, pair.text, pair.pair) == ("2", "A", "B")
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("A text.\nAnother.\n", "line 1: expected a column text"),
+        ("text\tsentence\nA\tB\n", "line 1: expected a column text"),
+        ("text\tpair\nA\t \n", "line 2: expected a pair in column 2, found none"),
+        ("text\tid\nA\n", "line 2: expected 2 tab-separated columns"),
+        ("text\n", "line 1: there is no example"),
+    ],
+)
+def test_a_table_of_texts_that_is_not_so(tmp_path, text, words):
+    path = tmp_path / "new.tsv"
+    path.write_text(text)
+    with pytest.raises(TaskFileError, match=words):
+        read_unlabelled_table(str(path))

@@ -1,0 +1,64 @@
+"""The readers of tagged words: the published corpora, counted by other means, and other schemes."""
+
+import re
+
+import pytest
+
+from tests import reference
+from tests.tfbio.formats.published_corpora import LABELLED_WORDS, MENTIONS, each, raw
+from tfbio.formats import tagged_words
+from tfbio.formats.label_sets import labels_of
+from tfbio.formats.text_files import read_text
+
+
+@pytest.mark.parametrize("name, count", each(MENTIONS | LABELLED_WORDS))
+def test_tagged_words_are_as_published_and_give_the_file_back(name, count):
+    path = reference.corpus(name)
+    text = raw(path)
+    counted, scheme = (r"\tB(-\w+)?$", "BIO")
+    if "ebm_pico" in name:
+        counted, scheme = (r"[\t ]I-(PAR|INT|OUT)$", "IO")
+    sentences = tagged_words.read(str(path), scheme=scheme)
+    found = sum(tag.startswith(scheme[0]) for x in sentences for tag in x.tags)
+    assert found == len(re.findall(counted, text, re.MULTILINE))
+    assert found == count or count is None
+
+    lines = text.split("\n")
+    # The id is the line of the first word.
+    assert all(re.split("[\t ]", lines[int(x.id) - 1])[0] == x.words[0] for x in sentences)
+    lines = [line for line in lines if not line.startswith("-DOCSTART-")]
+    if "scibert" in name:
+        # word, part of speech, "O", tag: the middle columns are not kept.
+        lines = [re.sub(r"^(\S+) \S+ O (\S+)$", r"\1\t\2", line) for line in lines]
+    written = ["\n".join(map("\t".join, zip(x.words, x.tags, strict=True))) for x in sentences]
+    assert "\n\n".join(written) == re.sub(r"\n{2,}", "\n\n", "\n".join(lines)).strip("\n")
+
+
+def test_the_documents_of_ebm_pico_are_those_of_the_list():
+    folder = reference.corpus("ebm_pico/blurb")
+    for split, count in (("dev", 960), ("test", 191)):
+        found = re.findall(r"^-DOCSTART- \((\d+)\)$", raw(folder / f"{split}.tsv.gz"), re.MULTILINE)
+        listed = raw(folder / f"index/{split}_pmid.tsv").strip().split(",")
+        assert found == listed and len(listed) == count
+
+
+@pytest.mark.parametrize("single, last", ["SE", "UL"])
+@pytest.mark.parametrize("name", ["bc5cdr_chem/mtl_iob", "ncbi_disease/blurb", "jnlpba/mtl_5class"])
+def test_iobes_and_bilou_are_read_as_their_iob_form(write, name, single, last):
+    """Tags are changed line by line, by the one behind each."""
+    names = reference.corpus(name).glob("test.tsv*")
+    (source,) = names
+    text = read_text(str(source))
+    lines, count = text.split("\n"), 0
+    for number, (line, behind) in enumerate(zip(lines, [*lines[1:], ""], strict=True)):
+        word, tab, tag = line.rpartition("\t")
+        ends = tag[:1] in ("B", "I") and behind.rpartition("\t")[2][:1] != "I"
+        if ends and word:
+            lines[number] = word + tab + (single if tag[0] == "B" else last) + tag[1:]
+            count += 1
+    path = write("\n".join(lines))
+    read, before = (tagged_words.read(x) for x in (path, str(source)))
+    assert read == before
+    assert count == sum(tag[0] == "B" for sentence in before for tag in sentence.tags)
+    types = labels_of(before)
+    assert tagged_words.read(path, types) == before and count > 900

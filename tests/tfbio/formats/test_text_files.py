@@ -1,0 +1,23 @@
+"""Text files that cannot be read, or are no text."""
+
+import gzip
+import re
+
+import pytest
+
+from tfbio.formats import tagged_words
+from tfbio.formats.task_file_errors import TaskFileError
+from tfbio.formats.text_files import read_text
+
+
+def test_a_file_that_cannot_be_read_is_named(write, tmp_path):
+    damaged = write(gzip.compress(b"a\tO\n" * 1000)[:-20], "train.tsv.gz")
+    for path in (str(tmp_path / "absent.tsv"), str(tmp_path), damaged):
+        with pytest.raises(TaskFileError, match=re.escape(path) + " cannot be read"):
+            tagged_words.read(path)
+
+
+def test_what_unpacks_to_far_more_than_text_does_is_refused(write):
+    path = write(gzip.compress(bytes(10_000_000)) * 30, "train.tsv.gz")
+    with pytest.raises(TaskFileError, match="compressed too far to be text"):
+        read_text(path)

@@ -1,0 +1,127 @@
+"""Settings of pretraining: what the papers say, and what follows from the settings."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from tfbio.base.config import load
+from tfbio.objectives.pretraining_config import PretrainingConfig
+
+HPARAMS = Path(__file__).parents[3] / "hparams"
+
+
+@pytest.mark.parametrize(
+    "name, encoder, rest",
+    [
+        # ELECTRA, Table 6.
+        (
+            "small",
+            (30522, 128, 256, 12, 4, 1024),
+            (0.25, 0.15, 50.0, 128, 0, 128, 1_000_000, 5e-4, 10_000, 1),
+        ),
+        (
+            "large",
+            (30522, 1024, 1024, 24, 16, 4096),
+            (0.25, 0.25, 50.0, 512, 0, 2048, 400_000, 2e-4, 10_000, 1),
+        ),
+        # BioELECTRA P, section 4.1 and appendix A: batch 512, a tenth of the steps at length 512,
+        # the 8 cores of a TPU v3-8.
+        (
+            "base",
+            (28895, 768, 768, 12, 12, 3072),
+            (0.33333, 0.15, 50.0, 128, 512, 512, 1_000_000, 2e-4, 10_000, 8),
+        ),
+        # The same as the authors' code has it, whose runs have one length.
+        (
+            "base_phase2",
+            (28895, 768, 768, 12, 12, 3072),
+            (0.33333, 0.15, 50.0, 512, 0, 512, 100_000, 2e-4, 10_000, 8),
+        ),
+    ],
+)
+def test_published_values(name, encoder, rest):
+    settings = load(PretrainingConfig, str(HPARAMS / f"{name}.json"))
+    shape = settings.encoder
+    assert encoder == (
+        shape.vocab_size,
+        shape.embedding_size,
+        shape.hidden_size,
+        shape.num_hidden_layers,
+        shape.num_attention_heads,
+        shape.intermediate_size,
+    )
+    assert rest == (
+        settings.generator_hidden_fraction,
+        settings.mask_prob,
+        settings.discriminator_weight,
+        settings.sequence_length,
+        settings.final_sequence_length,
+        settings.train_batch_size,
+        settings.num_train_steps,
+        settings.learning_rate,
+        settings.num_warmup_steps,
+        settings.gradient_clip_groups,
+    )
+    assert (shape.hidden_dropout_prob, shape.attention_probs_dropout_prob) == (0.1, 0.1)
+    assert (settings.adam_beta_1, settings.adam_beta_2, settings.adam_epsilon) == (0.9, 0.999, 1e-6)
+    assert settings.weight_decay_rate == 0.01
+    # As the original code draws and replaces.
+    assert settings.mask_with_replacement
+    assert (settings.mask_token_prob, settings.random_token_prob) == (0.85, 0.0)
+    said = " ".join((HPARAMS / f"{path}.json").read_text() for path in {name, name.split("_")[0]})
+    assert "drawn with replacement, as the original code does" in said
+
+
+def test_both_phases_have_the_same_model():
+    first, second = (
+        dataclasses.asdict(load(PretrainingConfig, str(HPARAMS / f"{name}.json")))
+        for name in ("base", "base_phase2")
+    )
+    differing = {name for name in first if first[name] != second[name]}
+    lengths = {"sequence_length", "final_sequence_length"}
+    assert differing == {"comment", "num_train_steps", *lengths}
+
+
+def test_the_base_generator_is_the_papers():
+    # 12 layers, hidden 256, feed-forward 1024, 4 heads.
+    settings = load(PretrainingConfig, str(HPARAMS / "base.json"))
+    generator = settings.generator
+    assert (generator.num_hidden_layers, generator.hidden_size) == (12, 256)
+    assert (generator.intermediate_size, generator.num_attention_heads) == (1024, 4)
+    assert settings.phases() == [(128, 900_000), (512, 1_000_000)]
+
+
+def test_a_generator_may_be_of_any_shape():
+    settings = load(
+        PretrainingConfig,
+        "",
+        ["generator_intermediate_size=96", "generator_num_attention_heads=2"],
+    )
+    assert settings.generator.intermediate_size == 96
+    assert settings.generator.num_attention_heads == 2
+    own = dataclasses.replace(settings, untied_generator_embeddings=True)
+    assert own.generator.embedding_size == own.generator.hidden_size == 64
+    assert dataclasses.replace(own, generator_embedding_size=24).generator.embedding_size == 24
+
+
+def test_positions_before_the_first_hold_no_token():
+    settings = load(
+        PretrainingConfig,
+        "",
+        [
+            "encoder.max_position_embeddings=514",
+            "encoder.position_offset=2",
+            "sequence_length=512",
+        ],
+    )
+    assert settings.encoder.max_sequence_length == 512
+
+
+def test_as_many_words_are_scored_as_in_the_original_code():
+    """int((mask_prob + 0.005) * max_seq_length), of the largest rate where it grows."""
+    settings = PretrainingConfig(mask_prob=0.15)
+    assert [settings.max_predictions(length) for length in (5, 64, 128, 512)] == [0, 9, 19, 79]
+    growing = PretrainingConfig(mask_prob=0.05, final_mask_prob=0.25)
+    assert growing.max_predictions(128) == 32
+    assert PretrainingConfig(mask_prob=1.0).max_predictions(128) == 128

@@ -1,0 +1,62 @@
+"""Settings of small runs, and what the tests of several modules of runs need."""
+
+import dataclasses
+import io
+
+import pytest
+
+from data_prep.sentences import splitters
+from tests.pretraining_runs import small_settings
+from tfbio.runs import finetuning
+from tfbio.task_types import task_table
+from tfbio.task_types.finetuning_config import FinetuningConfig
+
+SETTINGS = FinetuningConfig(
+    sequence_length=32,
+    train_batch_size=16,
+    num_train_epochs=1.0,
+    max_train_examples=64,
+    learning_rate=1e-3,
+    num_trials=2,
+)
+
+
+@pytest.fixture(scope="module")
+def run(roles_folder, pretrained, cpu):
+    """Fine-tunes into a folder."""
+
+    def finetune(output_dir, settings=SETTINGS, **changes):
+        arguments = {
+            "task": task_table.TASKS["sentence_roles"],
+            "data_dir": roles_folder,
+            "init_checkpoint": pretrained,
+            "output_dir": str(output_dir),
+            "strategy": cpu,
+        }
+        return finetuning.finetune(finetuning.Run(settings, **{**arguments, **changes}))
+
+    return finetune
+
+
+@pytest.fixture(scope="module")
+def splitter():
+    return splitters.load("biosenter")
+
+
+@pytest.fixture
+def pipe(monkeypatch):
+    """Makes some bytes the standard input."""
+    return lambda data: monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+@pytest.fixture(scope="module")
+def settings(examples_folder):
+    """Of a small pretraining run."""
+    return small_settings(examples_folder)
+
+
+@pytest.fixture(scope="module")
+def shallow(settings):
+    """Of one layer, where the encoder is not what is looked at: half as much to trace."""
+    encoder = dataclasses.replace(settings.encoder, num_hidden_layers=1)
+    return dataclasses.replace(settings, encoder=encoder)

@@ -1,0 +1,60 @@
+"""Full texts, annotated in each form of output."""
+
+import json
+import tarfile
+
+import bioc
+import bioc.brat
+import bioc.pubtator
+import pytest
+
+from data_prep.readers import input_files
+from tfbio.runs import document_formats, predict
+
+
+@pytest.mark.parametrize("name", ["6605965a.nxml", "package.tar.gz"])
+def test_full_texts_of_pmc_are_annotated(make_trial, cpu, tmp_path, capsys, name):
+    """In each form the text and the offsets fit, as the packages of the formats read them."""
+    known = {"words": "punctuation", "entity_type": "Entity"}
+    trial, _ = make_trial("tagging", ["O", "B-x", "I-x"], known)
+    (source,) = (x for x in input_files.shipped_files(".nxml") if x.endswith("6605965a.nxml"))
+    if name != "6605965a.nxml":
+        (tmp_path / "bad.nxml").write_text("<article/>")
+        with tarfile.open(tmp_path / name, "w:gz") as archive:
+            archive.add(tmp_path / "bad.nxml", "bad.nxml")
+            archive.add(source, "good.nxml")
+        source = str(tmp_path / name)
+    (expected,) = document_formats.read(source)
+    for form, output in (("jsonl", "a"), ("bioc", "b.xml"), ("pubtator", "c"), ("brat", "d")):
+        predict.predict(trial, [source], str(tmp_path / output), strategy=cpu, form=form)
+    said = capsys.readouterr().out
+    left_out = f"left out: {source}, bad.nxml: it has no <front>"
+    assert said.count(left_out) == 4 * (name != "6605965a.nxml")
+
+    record = json.loads((tmp_path / "a").read_text())
+    assert (record["id"], record["text"]) == ("PMC2994229", expected.text)
+    found = [(x["start"], x["end"], x["text"]) for x in record["entities"]]
+    assert len(found) > 50 and found[-1][0] > 10_000
+    assert all(expected.text[start:end] == mention for start, end, mention in found)
+
+    (document,) = bioc.loads((tmp_path / "b.xml").read_text(encoding="utf-8")).documents
+    assert document.id == "PMC2994229"
+    kinds = {passage.infons["type"] for passage in document.passages}
+    assert kinds == {"title", "abstract", "heading", "paragraph", "caption", "table"}
+    for passage in document.passages:
+        end = passage.offset + len(passage.text)
+        assert passage.text == expected.text[passage.offset : end]
+    spans = [(x.total_span, x.text) for p in document.passages for x in p.annotations]
+    assert [(span.offset, span.end, mention) for span, mention in spans] == found
+
+    (document,) = bioc.pubtator.loads((tmp_path / "c").read_text().rstrip("\n"))
+    title, _, rest = expected.text.partition("\n")
+    assert document.text == f"{title}\n{rest.replace(chr(10), ' ')}"
+    assert [(x.start, x.end, x.text) for x in document.annotations] == found
+
+    text = (tmp_path / "d" / "PMC2994229.txt").read_bytes().decode()
+    assert text == expected.text
+    with open(tmp_path / "d" / "PMC2994229.ann", encoding="utf-8", newline="\n") as file:
+        read = bioc.brat.loads(text, file.read())
+    spans = [(part.begin, part.end, x.text) for x in read.entities for part in x.locations]
+    assert spans == found

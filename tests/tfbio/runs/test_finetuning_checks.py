@@ -1,0 +1,73 @@
+"""Settings, encoder and devices that do not go together."""
+
+import dataclasses
+import json
+import os
+import shutil
+
+import pytest
+
+from tests.tfbio.runs.conftest import SETTINGS
+from tfbio.base.errors import UserError
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.runs import finetuning_checks
+from tfbio.task_types.tagging import Tagging
+
+
+def test_what_does_not_fit_is_named_and_leaves_nothing(run, pretrained, two_devices, tmp_path):
+    output = tmp_path / "out"
+    with pytest.raises(UserError, match="sequence_length 128 .* 64 positions"):
+        run(output, dataclasses.replace(SETTINGS, sequence_length=128))
+    offset = tmp_path / "offset"
+    shutil.copytree(pretrained, offset)
+    settings = json.loads((offset / "config.json").read_text())
+    settings["encoder"]["position_offset"] = 2
+    settings["sequence_length"] = 32
+    (offset / "config.json").write_text(json.dumps(settings))
+    with pytest.raises(UserError, match="sequence_length 64 .* 62 positions"):
+        run(output, dataclasses.replace(SETTINGS, sequence_length=64), init_checkpoint=str(offset))
+    with pytest.raises(UserError, match="train_batch_size 15 does not divide by 2"):
+        run(output, dataclasses.replace(SETTINGS, train_batch_size=15), strategy=two_devices)
+    clipped = dataclasses.replace(
+        SETTINGS, train_batch_size=12, gradient_clip_groups=3, loss_reduction="sum"
+    )
+    with pytest.raises(UserError, match="gradient_clip_groups 3 does not divide by 2 devices"):
+        run(output, clipped, strategy=two_devices)
+    fixed = dataclasses.replace(SETTINGS.run, fixed_shapes="always")
+    with pytest.raises(UserError, match="groups 6 does not go with .* fixed shapes.*: give 1"):
+        run(
+            output,
+            dataclasses.replace(clipped, gradient_clip_groups=6, run=fixed),
+            strategy=two_devices,
+        )
+    with pytest.raises(UserError, match=r"tagging.segment 2 needs more than the 2 segment\(s\)"):
+        finetuning_checks.check_settings(
+            SETTINGS,
+            Tagging("OBI", Tagging.Settings(segment=2)),
+            EncoderConfig(),
+            "folder",
+            two_devices,
+        )
+    with pytest.raises(
+        UserError, match=r"tagging.head \"crf\" is for tasks of tagging.*\"linear\""
+    ):
+        run(output, dataclasses.replace(SETTINGS, tagging=Tagging.Settings(head="crf")))
+    with pytest.raises(UserError, match="nowhere holds no config.json"):
+        run(output, init_checkpoint=str(tmp_path / "nowhere"))
+
+    model = tmp_path / "model"
+    shutil.copytree(pretrained, model)
+    before = (model / "config.json").read_text()
+    with pytest.raises(UserError, match="holds another model, and no run of run_finetuning.py"):
+        run(model)
+    assert (model / "config.json").read_text() == before
+    with open(model / "vocab.txt", "a", encoding="utf-8") as file:
+        file.write("onemoretoken\n")
+    with pytest.raises(UserError, match=r"the vocabulary of .* has \d+ tokens"):
+        run(output, init_checkpoint=str(model))
+    shutil.copyfile(os.path.join(pretrained, "vocab.txt"), model / "vocab.txt")
+    for checkpoint in (*model.glob("ckpt-*"), model / "checkpoint"):
+        checkpoint.unlink()
+    with pytest.raises(UserError, match="holds no checkpoint"):
+        run(output, init_checkpoint=str(model))
+    assert not output.exists()

@@ -1,0 +1,64 @@
+"""The examples of a run: their order, the number of steps, and what runs share."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import numpy as np
+
+from tfbio.runs import finetuning_data
+from tfbio.task_types import task_table
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.tagging import Tagging
+
+
+def test_every_epoch_is_a_new_order_of_all_examples():
+    order = finetuning_data.training_order(50, 0, num_steps=10, batch_size=10, seed=3)
+    first, second = order[:50], order[50:]
+    assert sorted(first) == sorted(second) == list(range(50))
+    assert first.tolist() != second.tolist()
+    again = finetuning_data.training_order(50, 0, num_steps=10, batch_size=10, seed=3)
+    np.testing.assert_array_equal(order, again)
+    other = finetuning_data.training_order(50, 0, num_steps=10, batch_size=10, seed=4)
+    assert order.tolist() != other.tolist()
+
+
+def test_a_part_of_the_examples_is_drawn_by_the_seed():
+    parts = [set(finetuning_data.training_order(100, 20, 4, 10, seed)) for seed in (0, 0, 1)]
+    assert [len(part) for part in parts] == [20, 20, 20]
+    assert parts[0] == parts[1] != parts[2]
+
+
+def test_steps_may_be_counted_in_whole_batches():
+    """BioELECTRA's authors took 300 steps for the 450 questions of PubMedQA."""
+    features = SimpleNamespace(input_ids=range(450))
+    settings = FinetuningConfig(train_batch_size=32, num_train_epochs=20.0)
+    assert finetuning_data.count_steps(settings, features) == 281
+    settings = dataclasses.replace(settings, count_whole_batches=True)
+    assert finetuning_data.count_steps(settings, features) == 300
+
+
+def test_the_runs_of_a_sweep_share_examples_and_windows(vocab_file, tmp_path):
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.tsv").write_text("Give\tO\nIL-2\tB\n\nNo\tO\n")
+    task, read = task_table.find("ner", str(tmp_path)), []
+    task = dataclasses.replace(task, read=lambda path: read.append(path) or own(path), settings={})
+    own = task_table.find("ner", str(tmp_path)).read
+
+    def features(data="0", vocab="0", **settings):
+        data_sha256, shape = (data,) * 3, FinetuningConfig(**settings)
+        tokenizer = finetuning_data._tokenizer(vocab_file, vocab, True, (), 2)
+        return finetuning_data._encoded(task, str(tmp_path), data_sha256, tokenizer, shape)[0]
+
+    first = features(sequence_length=32)
+    assert features(sequence_length=32) is first and len(read) == 3
+    for changes in (
+        {"sequence_length": 16},
+        {"sequence_length": 16, "tagging": Tagging.Settings(label_all_tokens=True)},
+        {"sequence_length": 16, "tagging": Tagging.Settings(scheme="IO")},
+        {"vocab": "1"},
+    ):
+        other = features(**changes)
+        assert other is not first and len(read) == 3
+        first = other
+    # The files were changed.
+    assert features(data="1", vocab="1") is not first and len(read) == 6

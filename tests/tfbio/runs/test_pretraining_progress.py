@@ -1,0 +1,79 @@
+"""The line that a person watches, and the warnings of a collapse."""
+
+import dataclasses
+
+import pytest
+import tensorflow as tf
+
+from tfbio.objectives import objective_cost
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.runs import pretraining_progress
+from tfbio.runs.pretraining_progress import Progress
+
+
+@pytest.fixture
+def settings():
+    return PretrainingConfig(train_batch_size=32, num_train_steps=50, num_warmup_steps=2)
+
+
+@pytest.fixture
+def line(settings, monkeypatch, capsys):
+    """Trains ten steps in four seconds, from step 10: the line, and what is logged."""
+
+    def train(peak):
+        clock = iter([100.0, 104.0])
+        monkeypatch.setattr(pretraining_progress.time, "time", lambda: next(clock))
+        step = tf.Variable(10, dtype=tf.int64)
+        shown = pretraining_progress.Progress(settings, step, frequencies_loss=6.0, peak=peak)
+        shown.start()
+        step.assign(20)
+        output = {"loss": 12.5, "tokens": 36_000.0, "skipped_steps": 0}
+        shown.trained(output)
+        return capsys.readouterr().out, output
+
+    return train
+
+
+def test_progress_shows_speed_share_of_peak_and_what_is_left(settings, line):
+    done = 10 * 32 * objective_cost.example_flops(settings, 128)
+    text, output = line(peak=done)  # in one second what was done in four
+    assert text == (
+        "step 20/50 | loss 12.500 | 80.0 examples/s | 9,000 tokens/s | 25 % of peak | "
+        "0:00:12 left\n"
+    )
+    assert output["share_of_peak"] == pytest.approx(0.25)
+    assert output["examples_per_second"] == 80.0 and output["tokens_per_second"] == 9000.0
+
+
+def test_a_peak_that_is_not_known_is_left_out(line):
+    text, output = line(peak=None)
+    assert "peak" not in text and "tokens/s | 0:00:12 left" in text
+    assert "share_of_peak" not in output
+
+
+def test_a_collapse_is_named(settings, capsys):
+    progress = Progress(settings, tf.Variable(5, dtype=tf.int64), frequencies_loss=6.0)
+    progress.start()
+    good = {"loss": 30.0, "generator_loss": 4.0, "discriminator_auc": 0.8}
+    for output, words in (
+        (good, ()),
+        (good | {"generator_loss": 6.1}, ("the generator knows no more than how often",)),
+        (good | {"generator_loss": float("nan")}, ("the generator knows no more",)),
+        (good | {"discriminator_auc": 0.5}, ("the discriminator cannot tell",)),
+        ({"loss": 6.5, "accuracy": 0.1}, ("the model knows no more than",)),
+        ({"loss": 5.5, "accuracy": 0.1}, ()),
+    ):
+        progress.evaluated(output)
+        out = capsys.readouterr().out
+        assert out.count("warning") == len(words) and all(word in out for word in words)
+    settings = dataclasses.replace(settings, uniform_generator=True)
+    progress = Progress(settings, progress.global_step, frequencies_loss=6.0)
+    progress.start()
+    progress.evaluated(good | {"generator_loss": 6.1})
+    progress.global_step.assign(2)  # while it warms up, nothing is said
+    progress.evaluated(good | {"discriminator_auc": 0.5})
+    settings = dataclasses.replace(settings, uniform_generator=False, generator_warmup_steps=4)
+    progress = Progress(settings, tf.Variable(6, dtype=tf.int64), frequencies_loss=6.0)
+    progress.start()
+    progress.evaluated(good | {"discriminator_auc": 0.5})
+    assert "warning" not in capsys.readouterr().out

@@ -1,0 +1,17 @@
+"""What is made ahead in another thread."""
+
+import pytest
+
+from tfbio.task_types import prefetching
+
+
+@pytest.mark.parametrize("most", [1, 3, 9])
+def test_what_is_made_ahead_is_all_in_order_and_errors_come_through(most):
+    assert list(prefetching.ahead(iter(range(1, 6)), most)) == [1, 2, 3, 4, 5]
+
+    def breaks():
+        yield 1
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        list(prefetching.ahead(breaks(), most))

@@ -1,0 +1,208 @@
+"""Protocols: hparams/finetuning/ holds what was published, and is found by its name."""
+
+import dataclasses
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import reference
+from tfbio.base.config import ConfigError, load
+from tfbio.runs import finetuning
+from tfbio.task_types import task_table, types
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.protocols import find_protocol
+from tfbio.training import optimization
+
+HPARAMS = Path(__file__).parents[3] / "hparams"
+# Length, learning rate, epochs, batch: the configuration files in the authors' repository.
+AUTHORS = {
+    "bc2gm": (512, 2e-4, 5, 32),
+    "bc5cdr_chem": (256, 2e-4, 5, 16),
+    "bc5cdr_disease": (256, 1e-4, 5, 16),
+    "ncbi_disease": (128, 2e-4, 5, 32),
+    "jnlpba": (256, 2e-4, 5, 32),
+    "share_clefe": (512, 2e-4, 5, 32),
+    "ebm_pico": (256, 2e-4, 3, 32),
+    "chemprot": (256, 1e-4, 5, 32),
+    "ddi": (256, 5e-5, 3, 32),
+    "gad": (128, 2e-4, 5, 32),
+    "i2b2_2010_re": (128, 2e-4, 5, 32),
+    "biosses": (128, 1.5e-4, 60, 16),
+    "clinical_sts": (128, 5e-5, 10, 32),
+    "hoc": (128, 2e-4, 5, 32),
+    "mednli": (128, 5e-5, 3, 32),
+    "pubmedqa": (512, 5e-5, 20, 32),
+    "bioasq": (512, 2e-4, 20, 32),
+}
+# The same in the paper's Table 7, where it is another.
+TABLE_7 = AUTHORS | {
+    "bc2gm": (256, 2e-4, 5, 32),
+    "bc5cdr_disease": (256, 2e-4, 5, 16),
+    "jnlpba": (256, 2e-4, 3, 16),
+    "ddi": (256, 2e-4, 3, 32),
+    "mednli": (128, 1e-4, 5, 32),
+    "pubmedqa": (512, 2e-4, 20, 32),
+}
+# The paper's Table 6, section 4.3 and appendix B; the authors' model/optimization.py and
+# model/modeling.py.
+IN_BOTH = {
+    "layerwise_lr_decay": 0.8,
+    "layerwise_lr_exponent": "bioelectra",
+    "schedule": "linear",
+    "warmup_proportion": 0.1,
+    "weight_decay_rate": 0.0,
+    "adam_beta_1": 0.9,
+    "adam_beta_2": 0.999,
+    "adam_epsilon": 1e-6,
+    "adam_bias_correction": False,
+    "max_gradient_norm": 1.0,
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "eval_every_steps": 0,
+}
+OF_TEXTS = {"pooling": "first", "text_head": "linear"}
+OF_TAGS = {
+    "head": "linear",
+    "scheme": "BIO",
+    "label_all_tokens": False,
+    "early_cut": False,  # in the authors' code true, by mistake
+}
+SETTINGS_OF = {
+    "bioelectra": {
+        "every": IN_BOTH
+        | {"loss_reduction": "mean", "gradient_clip_groups": 1, "count_whole_batches": False},
+        "tagging": OF_TAGS | {"segment": 0, "dropout": True},
+        "classification": OF_TEXTS,
+        "multilabel": OF_TEXTS | {"absent_outputs": False},
+        "regression": OF_TEXTS | {"scale": 1.0},
+    },
+    "authors": {
+        "every": IN_BOTH
+        | {"loss_reduction": "sum", "gradient_clip_groups": 8, "count_whole_batches": True},
+        "tagging": OF_TAGS | {"segment": 1, "dropout": False},
+        "classification": OF_TEXTS,
+        "multilabel": OF_TEXTS | {"absent_outputs": True},
+        "regression": OF_TEXTS,
+    },
+}
+# Of single tasks: runs, in the paper's section 4.3; of the authors' large models the decay of the
+# layers, and the highest score.
+OF_TASK = {
+    "bioelectra": {name: {"num_trials": 10} for name in ("biosses", "pubmedqa", "bioasq")},
+    "authors": {
+        "mednli": {"layerwise_lr_decay": 0.9},
+        "pubmedqa": {"layerwise_lr_decay": 0.9},
+        "biosses": {"regression": OF_TEXTS | {"scale": 4.0}},
+        "clinical_sts": {"regression": OF_TEXTS | {"scale": 5.0}},
+    },
+}
+
+
+@pytest.mark.parametrize("name", AUTHORS)
+@pytest.mark.parametrize(
+    "protocol, table, trials", [("bioelectra", TABLE_7, 5), ("authors", AUTHORS, 1)]
+)
+def test_the_settings_of_a_protocol_are_those_that_were_published(protocol, table, trials, name):
+    task = task_table.TASKS[name]
+    lengths = ("sequence_length", "learning_rate", "num_train_epochs", "train_batch_size")
+    settings_of = SETTINGS_OF[protocol]
+    expected = {
+        **dict(zip(lengths, table[name], strict=True)),
+        "num_trials": trials,
+        **settings_of["every"],
+        task.task_type: settings_of[task.task_type],
+        **OF_TASK[protocol].get(name, {}),
+    }
+    path = find_protocol(protocol, name)
+    values = json.loads(Path(path).read_text())
+    del values["comment"], values["sources"]
+    assert values == expected
+    settings = load(FinetuningConfig, path, (), task.settings)
+    types.make(task.task_type, task.labels, settings)
+    # The file alone says it all, and nothing changes besides.
+    assert settings == load(FinetuningConfig, path)
+    expected["comment"] = settings.comment
+    assert settings == load(FinetuningConfig, json.dumps(expected))
+
+
+@pytest.mark.parametrize("name", TABLE_7)
+def test_the_settings_of_a_task_are_the_papers(name):
+    paper = load(FinetuningConfig, find_protocol("bioelectra", name))
+    without = load(FinetuningConfig, "", (), task_table.TASKS[name].settings)
+    assert without == dataclasses.replace(paper, comment="")
+
+
+@pytest.mark.parametrize("protocol", SETTINGS_OF)
+def test_each_layer_has_the_learning_rate_of_the_authors_code(protocol):
+    """Their model/optimization.py, `_get_layer_lrs`: from below 0 the embeddings, 13 the head."""
+    for name in AUTHORS:
+        settings = load(FinetuningConfig, find_protocol(protocol, name))
+        decay = settings.layerwise_lr_decay
+        found = [
+            optimization.layer_multiplier(depth, 12, decay, settings.layerwise_lr_exponent)
+            for depth in range(13)
+        ]
+        assert found == pytest.approx([decay ** (12 + 1 - depth) for depth in range(13)])
+
+
+@pytest.mark.parametrize("name", AUTHORS)
+def test_the_sources_of_what_differs_from_task_to_task(name):
+    paper, authors = (
+        json.loads(Path(find_protocol(protocol, name)).read_text())["sources"]
+        for protocol in ("bioelectra", "authors")
+    )
+    theirs = {
+        "sequence_length": "max_seq_length",
+        "learning_rate": "learning_rate",
+        "num_train_epochs": "num_train_epochs",
+        "train_batch_size": "train_batch_size",
+    }
+    assert {paper[setting] for setting in theirs} == {"Table 7"}
+    (file,) = {authors[setting].partition(", ")[0] for setting in theirs}
+    assert re.fullmatch(r"configs/base_[a-z0-9-]+\.json", file)
+    assert [authors[setting] for setting in theirs] == [f"{file}, {x}" for x in theirs.values()]
+
+
+def test_a_protocol_is_found_by_its_name(tmp_path, monkeypatch):
+    for protocol in SETTINGS_OF:
+        names = {path.stem for path in (HPARAMS / "finetuning" / protocol).iterdir()}
+        assert names == AUTHORS.keys()
+    for path in ("", "{}", "some/file.json"):
+        assert find_protocol(path, "hoc") == path
+    with pytest.raises(ConfigError, match="--hparams=paper: no such .* are authors, bioelectra"):
+        find_protocol("paper", "hoc")
+    for name in ("linnaeus", "ner"):
+        said = f"has no settings for {name}, but for bc2gm, .*share"
+        with pytest.raises(ConfigError, match=said) as raised:
+            find_protocol("bioelectra", name)
+        assert len(str(raised.value)) < 300
+    (tmp_path / "authors").touch()
+    monkeypatch.chdir(tmp_path)
+    assert find_protocol("authors", "hoc") == "authors"
+
+
+@pytest.mark.parametrize("protocol", ["authors", "bioelectra"])
+def test_a_protocol_is_found_by_its_name_wherever_the_command_runs(pretrained, tmp_path, protocol):
+    changes = {"sequence_length": 64, "num_train_epochs": 0.02, "num_trials": 1}
+    root = Path(finetuning.__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, str(root / "run_finetuning.py"), "--task=biosses", "--output_dir=out"]
+        + [f"--data_dir={reference.corpus('biosses/blurb')}", f"--init_checkpoint={pretrained}"]
+        + [f"--hparams={protocol}", *(f"--set={name}={value}" for name, value in changes.items())],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    written = json.loads((tmp_path / "out" / "config.json").read_text())
+    file = root / "hparams" / "finetuning" / protocol / "biosses.json"
+    wanted = {**json.loads(file.read_text()), **changes}
+    wanted.pop("sources")
+    assert len(wanted) > 8 and wanted.items() <= written.items()
+    assert (tmp_path / "out" / "scores.json").is_file()

@@ -1,0 +1,54 @@
+"""The FLOP/s of devices: those that are known by their names, and those that are measured."""
+
+import itertools
+
+import pytest
+import tensorflow as tf
+
+from tfbio.training import devices
+
+
+def test_the_measured_peak_is_that_of_all_devices_together(monkeypatch):
+    """Each of the two devices does its product, and both together take what the clock says."""
+    clock = itertools.count(0, 0.1)
+    monkeypatch.setattr(devices.time, "perf_counter", lambda: next(clock))
+    matmul, used = tf.matmul, []
+
+    def noted(*args):
+        used.append(matmul(*args))
+        return used[-1]
+
+    monkeypatch.setattr(tf, "matmul", noted)
+    assert devices.measured_peak() == pytest.approx(2 * 2 * 1024**3 / 0.1)
+    assert [product.device[-5:] for product in used] == ["CPU:0", "CPU:1"]
+
+
+class Tpu(tf.distribute.TPUStrategy):
+    def __init__(self):
+        """Without a TPU."""
+
+
+@pytest.mark.parametrize(
+    ("variable", "expected"), [("v3-8", 492e12), ("v5litepod-8", 8 * 197e12), ("v9-8", None)]
+)
+def test_a_tpu_is_known_by_its_type(variable, expected, monkeypatch):
+    monkeypatch.setenv("TPU_ACCELERATOR_TYPE", variable)
+    assert devices.peak(Tpu(), "bfloat16") == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "expected"),
+    [
+        ("NVIDIA A100-SXM4-40GB", "bfloat16", 312e12),
+        ("NVIDIA A100-SXM4-40GB", "float32", 156e12),
+        ("Tesla V100-SXM2-16GB", "float32", 15.7e12),
+        ("NVIDIA H100 80GB HBM3", "bfloat16", 989e12),
+        ("NVIDIA GeForce RTX 4090", "float32", None),
+    ],
+)
+def test_a_gpu_is_known_by_its_name(name, precision, expected, monkeypatch):
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"])
+    monkeypatch.setattr(
+        tf.config.experimental, "get_device_details", lambda gpu: {"device_name": name}
+    )
+    assert devices.peak(tf.distribute.get_strategy(), precision) == expected

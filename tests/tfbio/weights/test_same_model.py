@@ -1,0 +1,27 @@
+"""Whether a run may start from the weights of another."""
+
+import dataclasses
+import json
+
+import pytest
+
+from tests.tfbio.weights.conftest import SHAPE
+from tfbio.training.checkpointing import CheckpointError
+from tfbio.weights import checkpoint_settings, same_model
+
+
+def test_the_run_must_have_the_model_of_the_settings(saved):
+    _, folder = saved
+    settings = json.loads((folder / "config.json").read_text())
+    same_model.require_same_model(str(folder), settings)
+    assert checkpoint_settings.read_settings(str(folder))["encoder"] == dataclasses.asdict(SHAPE)
+    # As large in another notation.
+    same_model.require_same_model(str(folder), {**settings, "generator_hidden_fraction": 0.501})
+    for name, changes in (
+        ("encoder", {"encoder": {**settings["encoder"], "hidden_act": "gelu_new"}}),
+        ("encoder", {"encoder": {**settings["encoder"], "layer_norm_eps": 1e-5}}),
+        ("generator", {"generator_hidden_fraction": 1.0}),
+        ("generator", {"generator_num_attention_heads": 2}),
+    ):
+        with pytest.raises(CheckpointError, match=f"ask for: its {name} is "):
+            same_model.require_same_model(str(folder), {**settings, **changes})

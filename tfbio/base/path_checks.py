@@ -1,0 +1,117 @@
+"""Checks the paths that flags name, before TensorFlow is imported, which takes seconds.
+
+Addresses in an object store are not checked here, but where they are read and written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tfbio.base import file_paths
+from tfbio.base.errors import UsageError, UserError
+
+# Names of files that a new folder may hold: a vocabulary and unfinished files of a run that was
+# killed before it wrote its settings, and files of its user, the shell or a file system.
+_LEFTOVERS = re.compile(
+    r"\..*|.*\.(tmp|log|out)|logs|lost\+found|merges\.txt|vocab\.(txt|json)|tokenizer\S*"
+    r"|\S+\.model"
+)
+
+
+def require_checkpoint(flag: str, path: str) -> None:
+    """Checks that the path of a flag leads to a model's folder or checkpoint, and returns nothing.
+
+    Args:
+      flag: the name of the flag, for the message.
+      path: a folder, or the prefix of a checkpoint (`path`.index exists). An address in an object
+        store passes.
+
+    Raises:
+      UserError: there is no such folder or checkpoint.
+    """
+    if not file_paths.is_remote(path) and not any(map(os.path.exists, (path, f"{path}.index"))):
+        raise UserError(
+            f"--{flag}={path}: there is no such folder or checkpoint here; give the folder of a "
+            "run, or of a model that was downloaded (names of a hub are not looked up)."
+        )
+
+
+def require_remote(tpu: str, flag: str, folders: Sequence[str]) -> None:
+    """Checks that the paths of a flag are on gs://, where a TPU on other machines can read them.
+
+    Returns nothing.
+
+    Args:
+      tpu: the name or address of the TPU, for the message.
+      flag: the name of the paths' flag, for the message.
+      folders: the paths.
+
+    Raises:
+      UsageError: a path does not begin with "gs://".
+    """
+    for folder in folders:
+        if not folder.startswith("gs://"):
+            raise UsageError(
+                f"--{flag}={folder}: the machines of --tpu={tpu} read and write it themselves, so "
+                "give a folder on gs:// (only --tpu=local, a TPU of this machine, sees its files)."
+            )
+
+
+def require_output(flag: str, path: str, is_folder: bool = True) -> None:
+    """Checks that the path of an output flag can be a folder, or a file; returns nothing.
+
+    Args:
+      flag: the name of the flag, for the message.
+      path: the path, which need not exist. An address in an object store passes.
+      is_folder: True if it will be a folder, False if a file.
+
+    Raises:
+      UserError: there is a file in place of a folder (also of one above it), or a folder in place
+        of a file.
+    """
+    if file_paths.is_remote(path):
+        return
+    target = Path(os.path.abspath(path))
+    if not is_folder and target.is_dir():
+        raise UserError(f"--{flag}={path} is a folder, expected a file.")
+    folder = target if is_folder else target.parent
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if not existing.is_dir():
+        raise UserError(f"--{flag}={path}: {existing} is a file, expected a folder.")
+
+
+def require_own(flag: str, folder: str, command: str, is_own: Callable[[str, dict], bool]) -> None:
+    """Checks the path of an output folder, which must be new, empty or written by the same command.
+
+    Returns nothing. Logs, hidden files, vocabularies and half-written files may always be there.
+
+    Args:
+      flag: the name of its flag, for the message.
+      folder: its path. An address in an object store passes.
+      command: the command, for the message.
+      is_own: returns True if the command wrote an entry of `folder`; it gets the entry's name and
+        the settings in `config.json` (without that file, {}).
+
+    Raises:
+      UserError: `folder` or a folder above it is a file, or it holds something else, which would be
+        lost.
+    """
+    require_output(flag, folder)
+    path = Path(folder)
+    if file_paths.is_remote(folder) or not path.is_dir():
+        return
+    try:
+        settings = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        settings = {}
+    settings = settings if isinstance(settings, dict) else {}
+    for name in sorted(entry.name for entry in path.iterdir()):
+        if not _LEFTOVERS.fullmatch(name) and not is_own(name, settings):
+            raise UserError(
+                f"--{flag}={folder} holds {name}, which is not of a run of {command}: give a new "
+                "folder, or an empty one."
+            )

@@ -1,0 +1,135 @@
+"""Reads the files of the tasks in their official formats: one function for each format.
+
+Files may be gzip-compressed, begin with a byte-order mark and have Windows line ends. A line that
+is not as its format says stops the reading: nothing is mended or left out in silence.
+
+Data of the user's own are in one of these formats, or in one of `tables`; see `OwnTask`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from tfbio.base.messages import quoted
+from tfbio.formats.tables import stands_in
+from tfbio.formats.task_examples import TaggedSentence
+from tfbio.formats.task_file_errors import mistake
+from tfbio.formats.task_files import not_empty
+from tfbio.formats.text_files import read_lines
+
+
+def read(
+    path: str, types: Sequence[str] | None = None, scheme: Literal["BIO", "IO"] = "BIO"
+) -> list[TaggedSentence]:
+    """Reads a file of tagged words: a word and its tag a line (CoNLL, MTL, BLURB).
+
+    An empty line ends a sentence. Tabs or single blanks separate the columns; the first is the
+    word, the last the tag. Those between them are not kept, and of the lines that begin a document
+    its number alone, as BLURB's have it (`-DOCSTART- (10070173)`).
+
+    A file with tags S or E is in the scheme IOBES, one with U or L in BILOU; both are given in BIO:
+    S and U, the only word of an entity, are B, and E and L, its last, are I.
+
+    Args:
+      path: the file.
+      types: the types of entities; None for any. A file may leave out the only type of a task, as
+        BLURB's do (B, I, O).
+      scheme: "BIO", where an entity begins with B, in any of its forms; "IO" for EBM-PICO, which
+        has no B.
+
+    Returns:
+      A list of at least one `TaggedSentence`, in the order of the file, with tags such as
+      "B-Chemical" or "O".
+
+    Raises:
+      TaskFileError: the file cannot be read or is empty, a line is not of this format, or its tag
+        goes on with an entity that did not begin.
+    """
+    sentences: list[TaggedSentence] = []
+    words: list[str] = []
+    tags: list[str] = []
+    width, document = 0, ""
+    lines = read_lines(path)
+    in_file = _scheme(lines) if scheme == "BIO" else scheme
+    before = "O"
+    for number, line in enumerate([*lines, ""], start=1):
+        if not line.strip(" \t") or line.startswith("-DOCSTART-"):
+            if words:
+                first = number - len(words)
+                where = (path, first)
+                own = (tuple(words), tuple(tags))
+                sentences.append(TaggedSentence(str(first), *own, document, where))
+                words, tags, before = [], [], "O"
+            if line.startswith("-DOCSTART-"):
+                begun = re.fullmatch(r"-DOCSTART- \(?(\d+)\)?", line)
+                document = begun[1] if begun else ""
+            continue
+        cells = line.split("\t" if "\t" in line else " ")
+        width = width or max(len(cells), 2)
+        if len(cells) != width or not cells[0]:
+            raise mistake(
+                (path, number),
+                f"expected {width} columns with the word first and its tag last, separated by "
+                f"single tabs or blanks, found {line!r:.60}",
+            )
+        problem = _tag_problem(cells[-1], before, types, in_file)
+        if problem:
+            fit = [i for i, x in enumerate(cells[:-1]) if not _tag_problem(x, x, types, in_file)]
+            raise mistake((path, number), problem + stands_in("tag", fit))
+        before = cells[-1]
+        words.append(cells[0])
+        tags.append(_IN_BIO[in_file].get(before[0], before[0]) + before[1:])
+    return not_empty(path, sentences)
+
+
+# The schemes of tags, and for each the letters that are another one in BIO.
+_IN_BIO = {"BIO": {}, "IO": {}, "IOBES": {"S": "B", "E": "I"}, "BILOU": {"U": "B", "L": "I"}}
+
+
+def _scheme(lines: Sequence[str]) -> str:
+    """Returns the scheme of a file whose entities begin with B, by the last column of its lines."""
+    tags = {re.split("[\t ]", line)[-1] for line in lines}
+    prefixes = {tag[0] for tag in tags if re.fullmatch("[SEUL](-.+)?", tag)}
+    for scheme in ("IOBES", "BILOU"):
+        if prefixes and prefixes <= set(scheme):
+            return scheme
+    return "BIO"
+
+
+def _tag_problem(tag: str, before: str, types: Sequence[str] | None, scheme: str) -> str:
+    """Says why a tag cannot stand after the one before it; "" if it can."""
+    prefix, _, entity_type = tag.partition("-")
+    if tag == "O":
+        return ""
+    if prefix == "O" or prefix not in [*scheme] or tag.endswith("-"):
+        letters = ", ".join(f"{letter}-TYPE" for letter in sorted(scheme) if letter != "O")
+        return f"expected a tag of the scheme {scheme} (O, {letters}), found {tag!r:.60}"
+    if types is not None and entity_type not in types and (entity_type or len(types) != 1):
+        return f"unknown type in the tag {tag!r:.60}; the types are {quoted(types)}"
+    begin = f"B{tag[1:]}"
+    inside = scheme != "IO" and prefix in ("I", "E", "L")
+    if inside and before not in (begin, f"I{tag[1:]}"):
+        return f"the tag {tag!r} follows {before!r}: write {begin!r} where an entity begins"
+    return ""
+
+
+def read_bio(path: str, types: tuple[str, ...] | None) -> list[TaggedSentence]:
+    """Reads tagged words as `read` does, and leaves out the types: all tags are "B", "I" and "O".
+
+    Args:
+      path: a file with a word and its BIO tag a line, as BLURB's are.
+      types: the types of entities that the file may have, which are dropped; None for any.
+
+    Returns:
+      A list of at least one `TaggedSentence`, in the order of the file.
+
+    Raises:
+      TaskFileError: the file cannot be read or is empty, or a line or its tag is not as for `read`.
+    """
+    return [
+        dataclasses.replace(sentence, tags=tuple(tag[0] for tag in sentence.tags))
+        for sentence in read(path, types)
+    ]

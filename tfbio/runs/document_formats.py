@@ -1,0 +1,177 @@
+"""Reads the documents to annotate, in any of the formats of `annotation_formats` and in XML.
+
+- PubMed XML: title and abstract, with the labels of its sections.
+- PMC's full texts (JATS), one or a set of them or a package, as `data_prep.readers.pmc` reads them:
+  title, abstract and body, the title of each section where it begins. Captions and the rows of
+  tables stand behind the paragraph that their figure or table interrupts.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from lxml import etree
+
+from data_prep.readers import pmc, pmc_article, pmc_paragraphs, pubmed
+from tfbio.base import messages, storage
+from tfbio.base.errors import UserError
+from tfbio.formats import bioc, pubtator, safe_xml
+from tfbio.formats.annotated_documents import Document, FormatError, Passage, joined
+from tfbio.formats.text_files import STDIN, read_text
+
+_ENDINGS = (".txt", ".pubtator", ".xml", ".nxml", ".tar", ".tgz", ".json")
+# Text that would otherwise pass for plain text on standard input.
+_XML_OR_JSON = re.compile(r"\s*(<\?xml|<!DOCTYPE|\{\s*\"|\[\s*\{)")
+_EMPTY_LINES = re.compile(r"\n[ \t\r]*\n\s*")
+
+
+def find_files(inputs: Sequence[str], endings: Sequence[str] = _ENDINGS) -> list[str]:
+    """Lists the files to predict for: those in the inputs that end as a document format or as told.
+
+    Args:
+      inputs: paths of files and folders, which are searched with all folders in them, and globs;
+        "-" stands for `text_files.STDIN`.
+      endings: the endings that a file may have, before any ".gz"; by default those of documents:
+        .txt, .pubtator, .xml, .nxml, .tar, .tgz and .json.
+
+    Returns:
+      A list of the paths, sorted and each once.
+
+    Raises:
+      UserError: an input does not exist, or gives no file with one of the endings.
+    """
+    files: set[str] = set()
+    for item in inputs:
+        if item == "-":
+            files.add(STDIN)
+            continue
+        if os.path.isdir(item):
+            matches = storage.find(os.path.join(glob.escape(item), "**", "*"))
+        else:
+            matches = [item] if os.path.lexists(item) else storage.find(item)
+        paths = [x for x in matches if _ending(x) in endings and not os.path.isdir(x)]
+        if not paths:
+            wanted = f"{', '.join(endings)} (or one of these with .gz)"
+            raise UserError(
+                f"--input: {item} {'gives' if matches else 'does not exist; expected'} "
+                f"{'no file that ends in' if matches else 'files that end in'} {wanted}."
+            )
+        files.update(paths)
+    return sorted(files)
+
+
+def _ending(path: str) -> str:
+    """Returns the ending of a path, in lower case, without ".gz"."""
+    return os.path.splitext(path.lower().removesuffix(".gz"))[1]
+
+
+def read(path: str, left_out: list[str] | None = None) -> Iterator[Document]:
+    """Reads the documents of a file to predict for, in the document format that its ending names.
+
+    A `.txt` may be in PubTator's format. The file may be compressed with gzip.
+
+    Args:
+      path: the path of the file, or `text_files.STDIN`, which is plain text or PubTator.
+      left_out: a list that gets a sentence for each article of a set or package that cannot be
+        read.
+
+    Yields:
+      A `Document` for each document or article, in the order of the file: id, text, and passages
+      with their offsets in characters.
+
+    Raises:
+      FormatError: the file is not in the format that its ending names.
+      TaskFileError: a file of text cannot be read.
+    """
+    ending = _ending(path)
+    if ending in (".xml", ".nxml", ".tar", ".tgz"):
+        try:
+            yield from _read_xml(path, [] if left_out is None else left_out)
+        except safe_xml.BadFile as error:
+            raise FormatError(f"{path}: {error}") from error
+    elif ending == ".json":
+        yield from bioc.read_json(path)
+    else:
+        text = read_text(path)
+        if path == STDIN and _XML_OR_JSON.match(text):
+            raise FormatError(
+                "--input=-: this is XML or JSON, and standard input is read as plain text or "
+                "PubTator: give it as a file."
+            )
+        if ending == ".pubtator" or pubtator.LINE.match(text.lstrip()):
+            yield from pubtator.read(path, text)
+        else:
+            name = os.path.basename(path)
+            name = name[: name.lower().rindex(ending)] if ending else "stdin"
+            edges = [0, *(edge for m in _EMPTY_LINES.finditer(text) for edge in m.span())]
+            spans = zip(edges[::2], [*edges[1::2], len(text)], strict=True)
+            passages = tuple(Passage(a, b, "") for a, b in spans if a < b)
+            yield Document(name, text, passages)
+
+
+def _read_xml(path: str, left_out: list[str]) -> Iterator[Document]:
+    """Reads the documents of PubMed's, PMC's or BioC's XML, by the root element."""
+    if pmc.is_archive(path):
+        yield from _read_full_texts(path, left_out)
+        return
+    if bioc.is_bioc(path):
+        yield from bioc.read(path, bioc.read_documents(path), storage.size(path))
+        return
+    with safe_xml.faults(), safe_xml.open_file(path) as stream:
+        root = safe_xml.first_element(stream)
+    if root.tag in pubmed.ROOTS:
+        for citation in pubmed.read_citations(path):
+            if not (citation.deleted or citation.book):
+                sections = (
+                    f"{x.label}: {x.text}" if x.label else x.text for x in citation.sections
+                )
+                parts = [("title", citation.title), *(("abstract", text) for text in sections)]
+                yield _one_below_the_other(citation.pmid, parts)
+    elif etree.QName(root).localname in pmc.ROOTS:
+        yield from _read_full_texts(path, left_out)
+    else:
+        raise safe_xml.BadFile(
+            f"its root is <{str(root.tag)[:80]}>, not one of PubMed's ({pubmed.ROOTS[0]}), PMC's "
+            f"({pmc.ROOTS[0]}) or BioC's (collection)."
+        )
+
+
+def _read_full_texts(path: str, left_out: list[str]) -> Iterator[Document]:
+    """Reads the full texts of a file, and notes those that cannot be read."""
+    for article in pmc.read_articles(path):
+        if isinstance(article, pmc_article.FullText):
+            yield _of_full_text(article)
+        elif article.name == messages.printable(os.path.basename(path)):  # there is no other in it
+            raise safe_xml.BadFile(article.sentence)
+        else:
+            left_out.append(f"{path}, {article.name}: {article.sentence}")
+
+
+def _of_full_text(article: pmc_article.FullText) -> Document:
+    """Joins title, abstract and body, with the title of each section where it begins."""
+    parts = [("title", article.title)]
+    for paragraphs, kind in (
+        (article.abstract, "abstract"),
+        (article.body, pmc_paragraphs.PARAGRAPH),
+    ):
+        around: list[str] = []
+        for paragraph in paragraphs:
+            titles = paragraph.section.split(" > ") if paragraph.section else []
+            new = titles[len(os.path.commonprefix([around, titles])) :]
+            parts += [("heading", title) for title in new]
+            own = kind if paragraph.kind == pmc_paragraphs.PARAGRAPH else paragraph.kind
+            parts.append((own, paragraph.text))
+            around = titles
+    return _one_below_the_other(article.pmcid or article.pmid or article.doi or article.name, parts)
+
+
+def _one_below_the_other(name: str, parts: Iterable[tuple[str, str]]) -> Document:
+    """Joins parts, (kind of passage, text) each, with a line break between them."""
+    placed, start = [], 0
+    for kind, text in parts:
+        placed.append((start, kind, text))
+        start += len(text) + 1
+    return joined(name, placed)

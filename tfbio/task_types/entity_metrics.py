@@ -1,0 +1,171 @@
+"""Scores of tagged words: entities, and EBM-PICO's words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence, Set
+
+import numpy as np
+
+from tfbio.formats.task_examples import TaggedSentence
+from tfbio.task_types import tag_schemes
+from tfbio.task_types.metrics import (
+    ScoreError,
+    Scores,
+    check_lengths,
+    count,
+    f1_by_type,
+    macro_f1,
+    micro,
+)
+
+PICO_ELEMENTS = ("PAR", "INT", "OUT")
+
+
+def entity_scores(
+    truth: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], types: Sequence[str] = ()
+) -> Scores:
+    """Computes the entity metrics of BIO tags, in which type, start and end must be right.
+
+    Args:
+      truth: BIO tags of each sentence's words.
+      predicted: predicted BIO tags of the same words.
+      types: entity types to score, whether they occur or not.
+
+    Returns:
+      `Scores` in [0, 1]: "f1", "precision", "recall" over all entities by the rule of `conlleval`;
+      the same as "strict_f1", ... without the entities that do not start with B (seqeval's strict
+      mode). Both agree where every I continues an entity of its type; where only the truth is so,
+      the strict recall is never higher, while precision and F1 can be. With several types also
+      "f1_TYPE" of each by the first rule.
+
+    Raises:
+      ScoreError: a tag is not of the BIO scheme, the lengths differ, or there is no sentence.
+    """
+    _check_words(truth, predicted)
+
+    def counts(strict: bool) -> tuple[np.ndarray, list[str]]:
+        true_sets, predicted_sets = (
+            [tag_schemes.entities(tags, strict) for tags in sentences]
+            for sentences in (truth, predicted)
+        )
+        names = {item[0] for items in (*true_sets, *predicted_sets) for item in items}
+        ordered = sorted(names.union(types))
+        return count(true_sets, predicted_sets, ordered), ordered
+
+    by_type, names = counts(strict=False)
+    strict = Scores(micro(counts(strict=True)[0]))
+    others = {f"strict_{name}": x for name, x in strict.items()}
+    if len(names) > 1:
+        others |= f1_by_type(by_type, names)
+    return Scores(micro(by_type), others)
+
+
+def item_scores(
+    truth: Sequence[Set[tuple]], predicted: Sequence[Set[tuple]], types: Sequence[str]
+) -> Scores:
+    """Computes entity metrics from sets of items, such as spans that may overlap.
+
+    Args:
+      truth, predicted: the items of each example: tuples that begin with their type.
+      types: all types.
+
+    Returns:
+      `Scores` in [0, 1]: "f1", "precision", "recall" over all items; with several types also
+      "f1_TYPE" of each.
+
+    Raises:
+      ScoreError: a type is unknown, the lengths differ, or there is no example.
+    """
+    counts = count(truth, predicted, types)
+    return Scores(micro(counts), f1_by_type(counts, types) if len(types) > 1 else {})
+
+
+def _words(tags: Sequence[str | Collection[str]]) -> set[tuple[str, int]]:
+    """Returns pairs (element, number of the word from 0), of each word's tag or set of elements."""
+    return {
+        (element, word)
+        for word, tag in enumerate(tags)
+        for element in (_element(tag) if isinstance(tag, str) else tag)
+    }
+
+
+def word_scores(
+    truth: Sequence[Sequence[str | Collection[str]]],
+    predicted: Sequence[Sequence[str | Collection[str]]],
+    elements: Sequence[str] = PICO_ELEMENTS,
+) -> Scores:
+    """Computes EBM-PICO's entity metrics, word by word (BLURB, section 4.2 and Table 3).
+
+    Each element is scored by itself over the words of all documents, as the corpus's script does
+    (`vanilla_tokens`), so that a word may be of several elements.
+
+    Args:
+      truth, predicted: each sentence's words, each as a tag ("O", "I-PAR") or as a set of
+        elements ({"PAR", "INT"}, none for O).
+      elements: the names of all elements.
+
+    Returns:
+      `Scores` in [0, 1]: "macro_f1", the mean over the elements, and "f1_ELEMENT" of each;
+      "accuracy", the share of words whose elements are right, with those of none (BioELECTRA's code
+      reports both: `finetune/tagging/tagging_metrics.py:AccuracyScorer`).
+
+    Raises:
+      ScoreError: an element is unknown, the lengths differ, or there is no sentence.
+    """
+    _check_words(truth, predicted)
+    found, true = (
+        [[_words([tag]) for tag in tags] for tags in sentences] for sentences in (predicted, truth)
+    )
+    right = [a == b for pair in zip(true, found, strict=True) for a, b in zip(*pair, strict=True)]
+    counts = count([_words(x) for x in truth], [_words(x) for x in predicted], elements)
+    others = f1_by_type(counts, elements) | {"accuracy": float(np.mean(right)) if right else 0.0}
+    return Scores({"macro_f1": (counts, macro_f1)}, others)
+
+
+def _check_words(truth: Sequence[Sequence], predicted: Sequence[Sequence]) -> None:
+    check_lengths(truth, predicted)
+    for sentence, (true, found) in enumerate(zip(truth, predicted, strict=True)):
+        if len(true) != len(found):
+            message = f"there are {len(true)} words and {len(found)} predictions"
+            raise ScoreError(f"sentence {sentence}: {message}.")
+
+
+def _element(tag: str) -> tuple[str, ...]:
+    return () if tag == "O" else (tag.removeprefix("B-").removeprefix("I-"),)
+
+
+def score_entities(
+    sentences: Sequence[TaggedSentence], predicted: Sequence, types: Sequence[str] = ()
+) -> Scores:
+    """Computes the entity metrics of tagged sentences, as `Task.score` of named entity recognition.
+
+    Args:
+      sentences: the sentences, with their BIO tags.
+      predicted: BIO tags of each sentence's words.
+      types: entity types to score, of which several also have "f1_TYPE".
+
+    Returns:
+      `Scores` in [0, 1], as `entity_scores` defines them: "f1", "precision" and "recall", and
+      "strict_f1", "strict_precision" and "strict_recall".
+
+    Raises:
+      ScoreError: a tag is not of the BIO scheme, the lengths differ, or there is no sentence.
+    """
+    return entity_scores([sentence.tags for sentence in sentences], predicted, types)
+
+
+def score_words(sentences: Sequence[TaggedSentence], predicted: Sequence) -> Scores:
+    """Computes EBM-PICO's entity metrics of tagged sentences, word by word, as its `Task.score`.
+
+    Args:
+      sentences: the sentences, with tags O or I-ELEMENT.
+      predicted: tags of each sentence's words.
+
+    Returns:
+      `Scores` in [0, 1], as `word_scores` defines them: "macro_f1", "f1_PAR", "f1_INT" and
+      "f1_OUT", and "accuracy" of words.
+
+    Raises:
+      ScoreError: an element is unknown, the lengths differ, or there is no sentence.
+    """
+    return word_scores([sentence.tags for sentence in sentences], predicted)
