@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import tensorflow as tf
 
@@ -47,20 +49,38 @@ def compare(recorded: Recorded) -> list[Difference]:
       features alone.
     """
     largest = Largest()
+    for _ in comparisons(recorded, largest):
+        pass
+    return list(largest.differences.values())
+
+
+def comparisons(recorded: Recorded, largest: Largest) -> Iterator[None]:
+    """Compares one quantity after another, as `compare` does, and yields after each.
+
+    Args:
+      recorded: a recording, whose model is trained here.
+      largest: gets the differences.
+    """
     _compare_features(recorded, largest)
+    yield
     if any(
         len(recorded.rows(split)) != len(features.input_ids)
         for split, features in (("features", recorded.train), ("dev_features", recorded.dev))
     ):
-        return list(largest.differences.values())  # the rest would compare other texts
+        return  # the rest would compare other texts
     dev, rows = recorded.dev, recorded.rows("dev_features")
     compare_outputs = parity_answers.compare_outputs if recorded.name == "qa" else _compare_outputs
     compare_outputs(recorded, largest, "eval0", dev, rows)
+    yield
     _compare_metrics(recorded, largest, "eval0")
+    yield
     compare_outputs(recorded, largest, "step0", recorded.train, recorded.batch(0))
+    yield
     _compare_first_step(recorded, largest)
+    yield
     for step in range(recorded.steps):
         _compare_step(recorded, largest, step)
+        yield
     reader = tf.train.load_checkpoint(recorded.checkpoint(recorded.name))
     for variable, names in recorded.named():
         expected = np.concatenate([reader.get_tensor(each) for each in names], axis=-1)
@@ -68,9 +88,11 @@ def compare(recorded: Recorded) -> list[Difference]:
         largest.add(f"weights after {recorded.steps} steps", error, 5e-7, names[0])
         # The outputs and scores below are compared at the recorded weights.
         variable.assign(expected)
+    yield
     compare_outputs(recorded, largest, f"eval{recorded.steps}", dev, rows)
+    yield
     _compare_metrics(recorded, largest, f"eval{recorded.steps}")
-    return list(largest.differences.values())
+    yield
 
 
 def _compare_features(recorded: Recorded, largest: Largest) -> None:
