@@ -88,8 +88,7 @@ class Trial:
         `trial_SEED` holds the weights, the predictions and `scores.json`, see `TrialScores`.
 
         Raises:
-          DivergedError: the loss, or a weight at the end of training, is no longer a number.
-          NotFiniteError: a weight is no longer a number when a checkpoint before the end is due.
+          DivergedError: the loss, or a weight when a checkpoint is due, is no longer a number.
           StoppedError: the process was told to end.
           CheckpointError: the trial was stopped, and its newest checkpoint is damaged; or the
             encoder's weights cannot be read.
@@ -181,23 +180,23 @@ class Trial:
         )
         finetuner.begin(self.trained, order, self.seed)
         step = int(finetuner.step.numpy())
-        with self._count("", finetuner.num_steps, "steps", first=step) as count:
-            trainer = Trainer(
-                steps_per_loop=config.run.steps_per_loop,
-                eval_every=config.eval_every_steps or finetuner.num_steps,
-                save_every=config.run.save_checkpoints_steps,
-                checkpointer=saves,
-                preemption=self.preemption,
-                profile=Profile("", None),
-                curves=self._curves["train"],
-                eval_curves=self._curves["dev"],
-                on_trained=lambda figures: self._show(count, figures),
-                on_evaluated=self._show_scores,
-                best=best,
-            )
-            evaluate = self._evaluate if best else None
-            step = trainer.fit(step, finetuner.num_steps, finetuner.train, evaluate)
         try:
+            with self._count("", finetuner.num_steps, "steps", first=step) as count:
+                trainer = Trainer(
+                    steps_per_loop=config.run.steps_per_loop,
+                    eval_every=config.eval_every_steps or finetuner.num_steps,
+                    save_every=config.run.save_checkpoints_steps,
+                    checkpointer=saves,
+                    preemption=self.preemption,
+                    profile=Profile("", None),
+                    curves=self._curves["train"],
+                    eval_curves=self._curves["dev"],
+                    on_trained=lambda figures: self._show(count, figures),
+                    on_evaluated=self._show_scores,
+                    best=best,
+                )
+                evaluate = self._evaluate if best else None
+                step = trainer.fit(step, finetuner.num_steps, finetuner.train, evaluate)
             saves.save()
         except NotFiniteError as error:
             # The loss of the last step was that of the weights before it.

@@ -354,13 +354,20 @@ def test_starts_from_the_encoder_of_a_trial(finished, run, tmp_path):
 # --- Mistakes ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fixed_shapes", ["never", "always"])
-def test_a_last_update_that_is_not_finite_gives_no_score(run, tmp_path, fixed_shapes):
-    """The loss of its step is, and no step comes after."""
+@pytest.mark.parametrize(
+    ("fixed_shapes", "epochs", "save_every"),
+    [("never", 0.02, 1000), ("always", 0.02, 1000), ("never", 0.1, 1)],
+)
+def test_an_update_that_is_not_finite_gives_no_score(
+    run, tmp_path, fixed_shapes, epochs, save_every
+):
+    """The loss of its step is, and no step comes after, or a checkpoint is due before it."""
     settings = dataclasses.replace(
         SETTINGS,
-        run=FinetuningRun(fixed_shapes=fixed_shapes),
-        num_train_epochs=0.02,
+        run=FinetuningRun(
+            fixed_shapes=fixed_shapes, save_checkpoints_steps=save_every, steps_per_loop=1
+        ),
+        num_train_epochs=epochs,
         # Whose last rate is not 0, as that of the linear schedule is.
         schedule="slanted_triangular",
         learning_rate=1e30,
