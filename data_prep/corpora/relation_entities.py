@@ -14,11 +14,12 @@ def mask(
 ) -> str:
     """Shows the two entities of a corpus's relation as dummies, `@GENE$`, or between markers.
 
-    Where the two overlap, one dummy stands for both.
+    Where the two overlap, one dummy stands for both, and markers may stand in each other.
 
     Args:
       text: the sentence.
-      first: the entity that begins first: `(start, end, dummy)`, its character range and its dummy.
+      first: the entity that begins first: `(start, end, dummy)`, its first character, the one
+        behind its last, and its dummy.
       second: the other entity.
       overlap: the dummy for both together, such as "@CHEM-GENE$".
       entities: "dummy", or "marker" for markers about both, `[S1] aspirin [E1]`, instead.

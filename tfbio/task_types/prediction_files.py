@@ -30,7 +30,7 @@ class EntitiesLine:
       document: the id of its document; "" where the task's files do not say it.
       text: its words, joined by blanks.
       gold, predicted: the true and the predicted entities, each {"type": text, "start": int, "end":
-        int}, with offsets in the text.
+        int}: its first character in the text, and the one behind its last.
     """
 
     id: str

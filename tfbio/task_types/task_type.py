@@ -374,8 +374,8 @@ class TaskType(TransformersForm):
         """Returns the entities of each sentence, in their order, if the task type has entities.
 
         Args:
-          outputs: of the windows, with `probabilities` beside them where the type has these:
-            float32 [tokens, 2].
+          outputs: for each window what `outputs` gives, such as tagging's float32 [tokens, 2], the
+            number of each token's tag and its probability.
           features: of the sentences.
           sentences: sentences without tags.
           places: for each word of each sentence its first character in the document, and the one
