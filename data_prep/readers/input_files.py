@@ -10,6 +10,15 @@ from pathlib import Path
 
 from tfbio.base import errors, file_paths, messages, storage
 
+# A unit has 16 bits for the number of its input.
+_MOST_INPUTS = 1 << 16
+# An input is one large file, or small ones up to this size and number. Of a small corpus inputs
+# are smaller: there must be enough of them for workers to end together.
+_LEAST_INPUT_BYTES = 1 << 18
+_INPUT_BYTES = 4 << 20
+_INPUT_FILES = 1000
+_INPUTS = 128
+
 # The ends of the names of PubMed's and PMC's files.
 _SUFFIXES = (".xml", ".xml.gz", ".nxml", ".nxml.gz", ".tar", ".tar.gz", ".tgz")
 
@@ -106,16 +115,6 @@ def _files_in(top: str) -> Iterator[str]:
         seen.add(where)
         folders.sort()
         yield from (os.path.join(folder, name) for name in names)
-
-
-# A unit has 16 bits for the number of its input.
-_MOST_INPUTS = 1 << 16
-# An input is one large file, or small ones up to this size and number. Of a small corpus inputs
-# are smaller: there must be enough of them for workers to end together.
-_LEAST_INPUT_BYTES = 1 << 18
-_INPUT_BYTES = 4 << 20
-_INPUT_FILES = 1000
-_INPUTS = 128
 
 
 def divide_into_inputs(paths: Sequence[str], sizes: Sequence[int]) -> list[tuple[int, list[bytes]]]:

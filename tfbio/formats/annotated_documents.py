@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 from tfbio.base.errors import UserError
 
+# Tabs, and the characters that a reader may take for a line's end: PubTator and brat have blanks.
+BREAKS = dict.fromkeys(map(ord, "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"), " ")
+
 
 class FormatError(UserError):
     """The error of a file of annotated documents that is not as its format says.
@@ -97,7 +100,3 @@ def joined(name: str, parts: Iterable[tuple[int, str, str]]) -> Document:
             end = start + len(part)
             passages.append(Passage(start, end, kind))
     return Document(name, "".join(texts), tuple(passages))
-
-
-# Tabs, and the characters that a reader may take for a line's end: PubTator and brat have blanks.
-BREAKS = dict.fromkeys(map(ord, "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"), " ")

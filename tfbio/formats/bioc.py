@@ -33,6 +33,9 @@ from tfbio.formats.safe_xml import (
 )
 from tfbio.formats.text_files import read_text
 
+# Characters that may be missing between the passages of a small file of BioC.
+_LEAST_ROOM = 1_000_000
+
 
 def is_bioc(path: str | os.PathLike) -> bool:
     """Returns True if a file of XML, gzip-compressed or not, is a BioC collection.
@@ -90,10 +93,6 @@ def _fields(element: etree._Element) -> dict[str, Any]:
 def _whole_text(element: etree._Element | None) -> str | None:
     """Returns the text of an element with that of elements inside, which BioC's DTD has none of."""
     return None if element is None else "".join(element.itertext())
-
-
-# Characters that may be missing between the passages of a small file of BioC.
-_LEAST_ROOM = 1_000_000
 
 
 def read_json(path: str) -> Iterator[Document]:

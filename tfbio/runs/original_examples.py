@@ -18,6 +18,12 @@ from tfbio.base.manifests import MANIFEST, Manifest
 from tfbio.base.shards import Shard, read_shard
 from tfbio.base.tf_example import parse_example
 
+FEATURES = ("input_ids", "input_mask", "segment_ids")
+# The names that google-research/electra's build_pretraining_dataset.py gives to its files.
+_ORIGINAL = re.compile(r".*\.tfrecord-(\d+)-of-(\d+)")
+# The share of the original code's files that is held out: that code holds out none.
+_ORIGINAL_HELD_OUT = 0.01
+
 
 def find(files: list[str], vocab_size: int) -> tuple[str, Manifest]:
     """Makes a manifest for TFRecords of the original ELECTRA code, which have none.
@@ -148,14 +154,3 @@ def parse(length: int) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
         return {name: tf.cast(values, tf.int32) for name, values in batch.items()}
 
     return parse
-
-
-FEATURES = ("input_ids", "input_mask", "segment_ids")
-
-
-# The names that google-research/electra's build_pretraining_dataset.py gives to its files.
-_ORIGINAL = re.compile(r".*\.tfrecord-(\d+)-of-(\d+)")
-
-
-# The share of the original code's files that is held out: that code holds out none.
-_ORIGINAL_HELD_OUT = 0.01

@@ -13,6 +13,9 @@ import numpy as np
 
 from tfbio.formats.task_examples import Question
 
+# BioASQ lets a system give so many answers to a factoid question.
+FACTOID_ANSWERS = 5
+
 
 class Rules(NamedTuple):
     """The limits on the spans that may be answers; the defaults are those of BERT's `run_squad.py`.
@@ -197,7 +200,3 @@ def _trimmed(text: str) -> str:
     if text.startswith("(") and text.endswith(")") and text.count("(") == text.count(")") == 1:
         return text[1:-1]
     return "" if ("(" in text) != (")" in text) else text
-
-
-# BioASQ lets a system give so many answers to a factoid question.
-FACTOID_ANSWERS = 5

@@ -8,6 +8,8 @@ import numpy as np
 from tfbio.formats.task_examples import Question
 from tfbio.task_types.features import Features
 
+STRIDE = 128
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuestionFeatures(Features):
@@ -61,6 +63,3 @@ def answer_tokens(question: Question, offsets: np.ndarray) -> tuple[int, int] | 
             places = np.flatnonzero(inside)
             return int(places[0]), int(places[-1])
     return None
-
-
-STRIDE = 128

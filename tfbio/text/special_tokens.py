@@ -7,6 +7,17 @@ from collections.abc import Sequence
 
 from tfbio.base import errors
 
+PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+# The same five tokens in the other kinds: fairseq's names in RoBERTa, and Google's in ALBERT.
+BYTE_BPE_SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
+SENTENCEPIECE_SPECIAL_TOKENS = ("<pad>", "<unk>", CLS, SEP, MASK)
+# The character for the space before a word, the first one of the word's first token.
+BYTE_BPE_SPACE = "\u0120"
+
+
+class VocabularyError(errors.UserError):
+    """An error of a vocabulary: missing, unusable or without special tokens; exit code 1."""
+
 
 def check_special(
     path: str | os.PathLike, tokens: Sequence[str], known: set[str] | dict[str, int]
@@ -27,15 +38,3 @@ def check_special(
             f"the vocabulary {path} has no {', '.join(missing)}: give one with all of "
             f"{' '.join(tokens)}, or make one with `python -m data_prep.vocabulary`."
         )
-
-
-PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-# The same five tokens in the other kinds: fairseq's names in RoBERTa, and Google's in ALBERT.
-BYTE_BPE_SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
-SENTENCEPIECE_SPECIAL_TOKENS = ("<pad>", "<unk>", CLS, SEP, MASK)
-# The character for the space before a word, the first one of the word's first token.
-BYTE_BPE_SPACE = "\u0120"
-
-
-class VocabularyError(errors.UserError):
-    """An error of a vocabulary: missing, unusable or without special tokens; exit code 1."""

@@ -11,6 +11,11 @@ from tfbio.base import file_paths, json_files
 from tfbio.base.errors import UserError
 from tfbio.weights import weight_files
 
+# The variable that counts the steps.
+STEP = "global_step"
+# The scope of ALBERT's shared layer; published models have one group of one layer.
+SHARED_LAYER = "bert/encoder/transformer/group_0/inner_group_0"
+
 
 class TensorFlow1Error(UserError):
     """An error for a file that is no TensorFlow 1 checkpoint, or one of another model."""
@@ -110,12 +115,6 @@ def has_state(path: str) -> bool:
     names = shapes_in(prefix)
     has_averages = any(name.endswith("/adam_m") for name in names)
     return STEP in names and has_averages and f"{SHARED_LAYER}/LayerNorm/gamma" not in names
-
-
-# The variable that counts the steps.
-STEP = "global_step"
-# The scope of ALBERT's shared layer; published models have one group of one layer.
-SHARED_LAYER = "bert/encoder/transformer/group_0/inner_group_0"
 
 
 def scope_of(prefix: str, shapes: dict[str, list[int]]) -> str:
