@@ -12,6 +12,7 @@ import tf_keras as keras
 from data_prep import sentence_roles
 from data_prep.sentences import vocabulary_training
 from tests import task_types
+from tests.pretraining_runs import small_settings
 from tfbio.base import json_files
 from tfbio.base.manifests import read_manifest
 from tfbio.base.shards import read_shard
@@ -63,22 +64,12 @@ def bfloat16():
 @pytest.fixture(scope="session")
 def pretrained(examples_folder, cpu, tmp_path_factory):
     """The folder of a pretraining run of two steps."""
-    words = read_manifest(examples_folder, "examples").settings["vocab_size"]
-    settings = PretrainingConfig(
-        encoder=EncoderConfig(
-            vocab_size=words,
-            embedding_size=32,
-            hidden_size=48,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            intermediate_size=96,
-            max_position_embeddings=64,
-        ),
-        generator_hidden_fraction=0.5,
-        sequence_length=64,
+    settings = dataclasses.replace(
+        small_settings(examples_folder),
         train_batch_size=8,
         num_train_steps=2,
         num_warmup_steps=1,
+        learning_rate=PretrainingConfig.learning_rate,
         run=PretrainingRun(num_eval_batches=1),
     )
     folder = str(tmp_path_factory.mktemp("pretrained") / "model")
