@@ -124,7 +124,7 @@ def _make_units(index: int, paths: Sequence[str], reader: Reader) -> dict[str, A
 
 
 def _problem(file: str, part: str, sentence: object) -> tuple[str, str, str]:
-    """Returns a problem as `sentence_of` takes it, of bounded length, whatever the file holds."""
+    """Returns a problem as `messages.problem` takes it, not long, whatever the file holds."""
     return file, messages.cut(part), messages.cut(str(sentence), 300)
 
 

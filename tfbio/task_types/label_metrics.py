@@ -1,8 +1,8 @@
-"""Scores of labels and numbers: classes, relations, label sets, HoC's, and similarity.
+"""Scores of the labels of texts: classes, relations, label sets, and HoC's.
 
-`entity_metrics` has those of tagged words, `answer_metrics` those of answers.
-
-Each function returns `Scores`: figures in [0, 1] (correlations in [-1, 1]), the headline first.
+`entity_metrics` has those of tagged words, `similarity_metrics` those of numbers and
+`answer_metrics` those of answers. Each function returns `Scores`: figures in [0, 1], the headline
+first.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ SCRIPT = r'''"""Says hello.
     python hello.py --name=World
 """
 from absl import flags
-from tfbio.base import cli
+from tfbio.base import cli, errors
 
 def define_flags():
     flags.DEFINE_string("name", "World", "Whom to greet.")

@@ -61,7 +61,7 @@ def test_standard_input_is_a_table(make_trial, cpu, tmp_path, pipe):
 PREDICT_WITHOUT_TENSORFLOW = """
 import sys
 sys.modules["tensorflow"] = None
-from tfbio.base import cli
+from tfbio.base import errors
 import run_finetuning
 cli.run(run_finetuning.main)
 """
@@ -129,7 +129,7 @@ import json, sys
 sys.modules["tensorflow"] = None
 sys.argv = ["run_finetuning.py"]
 from absl import flags
-from tfbio.base import cli
+from tfbio.base import errors
 import run_finetuning
 said = []
 for arguments in json.load(sys.stdin):
@@ -139,7 +139,7 @@ for arguments in json.load(sys.stdin):
     flags.FLAGS(["run_finetuning.py", "--mode=predict", *arguments])
     try:
         run_finetuning.main(["run_finetuning.py"])
-    except cli.UserError as error:
+    except errors.UserError as error:
         said.append(str(error))
 print(json.dumps(said))
 """
