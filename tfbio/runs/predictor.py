@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -94,7 +95,7 @@ class Predictor:
         Raises:
           TypeError: the model's task type finds no entities.
         """
-        splitter = splitters.load(splitters.resolve("auto")[0])
+        splitter = _splitter()
         with Count("prediction", total, "documents") as count:
             for batch in _batches(documents, lambda document: len(document.text)):
                 before, numbers, sentences, places = count.done, [], [], []
@@ -200,6 +201,12 @@ def _share_of(features: Features, count: Count, examples: int) -> Callable[[int]
     """Returns a function of the windows that are done, which shows the same share of examples."""
     before, total = count.done, len(features.input_ids)
     return lambda done: count.at(before + examples * done // total)
+
+
+@functools.cache
+def _splitter() -> splitters.Splitter:
+    """Loads the sentence splitter once in a process: it takes a second."""
+    return splitters.load(splitters.resolve("auto")[0])
 
 
 def words_of(

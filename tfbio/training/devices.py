@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
 import re
@@ -101,6 +102,12 @@ def peak(strategy: tf.distribute.Strategy, precision: str) -> float | None:
         return strategy.num_replicas_in_sync * getattr(device, precision)
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return None  # the other machines' may be faster or slower
+    return _peak_of_cpus()
+
+
+@functools.cache
+def _peak_of_cpus() -> float:
+    """Measures the peak of the CPU devices once in a process, whose devices do not change."""
     return measured_peak()
 
 
