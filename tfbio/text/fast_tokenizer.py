@@ -6,15 +6,17 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import string
 from collections.abc import Callable, Iterable
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
 from tfbio.base import file_paths
-from tfbio.text import byte_bpe, sentencepiece_model, word_cache, wordpiece
+from tfbio.text import byte_bpe, sentencepiece_model, wordpiece
 from tfbio.text.special_tokens import (
     BYTE_BPE_SPACE,
     BYTE_BPE_SPECIAL_TOKENS,
@@ -105,6 +107,21 @@ def load_fast_tokenizer(path: str | os.PathLike, lower_case: bool = True) -> Fas
     return _byte_bpe(path)
 
 
+def _word_cache(*arguments: Any, **options: Any) -> Callable[[list[bytes]], _Encoded]:
+    """Makes a `WordCache` when it first encodes.
+
+    It needs numba, whose import takes half a second, and pretraining encodes nothing.
+    """
+
+    @functools.cache
+    def cache() -> Callable[[list[bytes]], _Encoded]:
+        from tfbio.text.word_cache import WordCache
+
+        return WordCache(*arguments, **options)
+
+    return lambda texts: cache()(texts)
+
+
 def _wordpiece(vocab: dict[str, int], lower_case: bool) -> FastTokenizer:
     """Makes a tokenizer with BERT's ids, which encodes word by word.
 
@@ -123,7 +140,7 @@ def _wordpiece(vocab: dict[str, int], lower_case: bool) -> FastTokenizer:
         return tokenizer.encode(word, add_special_tokens=False).ids
 
     special = (vocab[token] for token in SPECIAL_TOKENS)
-    table = word_cache.WordCache(encode, string.punctuation)
+    table = _word_cache(encode, string.punctuation)
     begins_word = np.array([not token.startswith("##") for token in vocab])
     return FastTokenizer("wordpiece", len(vocab), *special, begins_word, table)
 
@@ -150,7 +167,7 @@ def _sentencepiece(path: str | os.PathLike, lower_case: bool) -> FastTokenizer:
     # a unigram model, but it adds up probabilities over the whole text, and which of two equally
     # likely ways to cut a word wins ("66" + "6" or "6" + "66") may turn on the last bit of the sum.
     if kind == "bpe" and not any(SENTENCEPIECE_SPACE in piece[1:] for piece in pieces):
-        encode = word_cache.WordCache(
+        encode = _word_cache(
             lambda word: processor.encode(prepared(word).strip(" ")), is_plain=str.isprintable
         )
     special = (processor.piece_to_id(token) for token in SENTENCEPIECE_SPECIAL_TOKENS)
@@ -170,7 +187,7 @@ def _byte_bpe(path: str | os.PathLike) -> FastTokenizer:
         return text.isprintable() and "  " not in text
 
     special = (vocab[token] for token in BYTE_BPE_SPECIAL_TOKENS)
-    table = word_cache.WordCache(encode, is_plain=is_plain)
+    table = _word_cache(encode, is_plain=is_plain)
     tokens = sorted(vocab, key=vocab.__getitem__)
     begins_word = np.array([token.startswith(BYTE_BPE_SPACE) for token in tokens])
     return FastTokenizer("byte_bpe", len(vocab), *special, begins_word, table)
