@@ -26,7 +26,6 @@ from tfbio.base import cli, config, device_flags, errors, file_paths, path_check
 from tfbio.base.manifests import read_manifest
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.planning import pretraining_cost
-from tfbio.runs import pretraining_data
 from tfbio.training import devices
 
 FLAGS = flags.FLAGS
@@ -91,7 +90,7 @@ def main(argv: list[str]) -> None:
         data = None
         if FLAGS.examples:
             _check_examples()
-            from tfbio.runs import pretraining
+            from tfbio.runs import pretraining_data
 
             data = pretraining_data.find_data(settings, FLAGS.examples)
         print(pretraining_cost.report(settings, FLAGS.estimate_for or "", data))

@@ -51,7 +51,6 @@ from absl import flags
 from tfbio.base import cli, config, path_checks, storage
 from tfbio.base.errors import UsageError, UserError
 from tfbio.objectives.pretraining_config import PretrainingConfig
-from tfbio.weights import tensorflow1_checkpoint
 
 _FORMATS = ("hugging_face", "tfbio", "saved_model", "original_electra")
 
@@ -173,6 +172,7 @@ def _to_tfbio(source: str, target: str) -> None:
       UserError: settings are given and there is no such state, or the model cannot be converted.
     """
     from tfbio.export import conversion
+    from tfbio.weights import tensorflow1_checkpoint
 
     if tensorflow1_checkpoint.has_state(source):
         settings = None

@@ -283,8 +283,6 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
 
 def _read_settings(folder: str | os.PathLike) -> RunConfig:
     """Reads the `config.json` of a run, see `finetuning_config.read_settings`."""
-    # Imported late: it knows the settings of all task types, and so imports TensorFlow.
-
     return finetuning_config.read_settings(folder)
 
 
