@@ -61,7 +61,7 @@ def test_standard_input_is_a_table(make_trial, cpu, tmp_path, pipe):
 PREDICT_WITHOUT_TENSORFLOW = """
 import sys
 sys.modules["tensorflow"] = None
-from tfbio.base import errors
+from tfbio.base import cli
 import run_finetuning
 cli.run(run_finetuning.main)
 """
