@@ -36,7 +36,7 @@ def small_settings(examples_folder):
 
 
 def weights(folder):
-    """Of a run's newest checkpoint: model and optimizer, by name."""
+    """Reads a run's newest checkpoint: model and optimizer, by name."""
     reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(folder))
     return {
         name: reader.get_tensor(name)

@@ -1,4 +1,4 @@
-"""What is published of the tasks' corpora, and their files as text."""
+"""Lists what is published of the tasks' corpora, and reads their files as text."""
 
 import gzip
 

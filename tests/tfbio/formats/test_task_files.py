@@ -1,4 +1,4 @@
-"""What all readers of the tasks' files do, and the mistakes that they name."""
+"""Tests what all readers of the tasks' files do, and the mistakes that they name."""
 
 import gzip
 import re

@@ -19,13 +19,13 @@ from tfbio.training import distribution
 
 @pytest.fixture(scope="module")
 def settings(examples_folder):
-    """Of a small pretraining run."""
+    """Returns the settings of a small pretraining run."""
     return small_settings(examples_folder)
 
 
 @pytest.fixture(scope="module")
 def shallow(settings):
-    """Of one layer, where the encoder is not what is looked at: half as much to trace."""
+    """Returns settings of one layer, half as much to trace, where the encoder does not matter."""
     encoder = dataclasses.replace(settings.encoder, num_hidden_layers=1)
     return dataclasses.replace(settings, encoder=encoder)
 
@@ -64,14 +64,14 @@ def step_losses(settings, folder, strategy, steps, **run):
 
 @pytest.fixture(scope="module")
 def undivided(examples_folder, cpu):
-    """What four steps of some settings give on one device, in one part: traced once for each."""
+    """Returns what four steps give on one device, in one part: traced once for each settings."""
     return functools.cache(lambda settings: step_losses(settings, examples_folder, cpu, steps=4))
 
 
 def test_the_step_compiles_under_xla_with_static_shapes(
     without_dropout, undivided, examples_folder, cpu
 ):
-    """What a TPU needs. XLA and TensorFlow draw the same random numbers on a CPU, too."""
+    """A TPU needs it. XLA and TensorFlow draw the same random numbers on a CPU, too."""
     plain, _ = undivided(without_dropout)
     compiled, _ = step_losses(without_dropout, examples_folder, cpu, steps=4, jit_compile=True)
     np.testing.assert_allclose(compiled[0, 0], plain[0, 0], rtol=1e-5)
@@ -225,7 +225,7 @@ def test_each_group_is_clipped_by_itself(
 
 
 def test_groups_are_not_the_whole_nor_other_groups(in_groups, undivided):
-    """What the limits above tell apart."""
+    """The limits above tell them apart."""
     settings, (_, _, _, weights) = in_groups(4)
     _, whole = undivided(dataclasses.replace(settings, gradient_clip_groups=1))
     _, (_, _, _, two) = in_groups(2)

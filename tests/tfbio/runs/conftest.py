@@ -51,12 +51,12 @@ def pipe(monkeypatch):
 
 @pytest.fixture(scope="module")
 def settings(examples_folder):
-    """Of a small pretraining run."""
+    """Returns the settings of a small pretraining run."""
     return small_settings(examples_folder)
 
 
 @pytest.fixture(scope="module")
 def shallow(settings):
-    """Of one layer, where the encoder is not what is looked at: half as much to trace."""
+    """Returns settings of one layer, half as much to trace, where the encoder does not matter."""
     encoder = dataclasses.replace(settings.encoder, num_hidden_layers=1)
     return dataclasses.replace(settings, encoder=encoder)
