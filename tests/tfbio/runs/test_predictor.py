@@ -1,4 +1,4 @@
-"""What a model predicts for new text, against its own logits and the corpora's files."""
+"""Compares what a model predicts for new text with its own logits and the corpora's files."""
 
 import contextlib
 import io
@@ -186,7 +186,7 @@ def test_answers_of_electras_head(make_trial, cpu, tmp_path):
 
 
 def test_long_texts_are_annotated_in_several_batches(make_trial, cpu, tmp_path, monkeypatch):
-    """With the same entities; and each batch shows how far it is where there is no terminal."""
+    """They give the same entities; without a terminal each batch shows how far it is."""
     known = {"words": "blanks", "entity_type": "Entity"}
     trial, _ = make_trial("tagging", ["O", "B-x", "I-x"], known)
     texts = ["the cells of patients", "", "a study of the effects.\n\nresults were better"] * 3

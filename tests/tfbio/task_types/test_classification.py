@@ -1,4 +1,4 @@
-"""What each kind of text's labels is learnt from, and what is predicted."""
+"""Tests what each kind of labels of texts is learnt from, and what is predicted."""
 
 import numpy as np
 import pytest

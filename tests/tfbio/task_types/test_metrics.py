@@ -1,4 +1,4 @@
-"""What all official scores have in common."""
+"""Tests what all official scores have in common."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whether a question has an answer: hand-worked cases, and SQuAD's official evaluation."""
+"""Tests when a question has no answer, by hand and against SQuAD's official evaluation."""
 
 import numpy as np
 import pytest

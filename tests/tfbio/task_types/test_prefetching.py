@@ -1,4 +1,4 @@
-"""What is made ahead in another thread."""
+"""Tests that items are made ahead in another thread."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whether a run may start from the weights of another."""
+"""Tests which weights of another run a run may start from."""
 
 import dataclasses
 import json
