@@ -1,5 +1,6 @@
 """Settings of a small pretraining run, and what is read of the folder of one."""
 
+import dataclasses
 import os
 
 import tensorflow as tf
@@ -33,6 +34,12 @@ def small_settings(examples_folder):
             steps_per_loop=2, save_checkpoints_steps=4, eval_every_steps=4, num_eval_batches=2
         ),
     )
+
+
+def of_one_layer(settings):
+    """Returns the settings with an encoder of one layer, which is half as much to trace."""
+    encoder = dataclasses.replace(settings.encoder, num_hidden_layers=1)
+    return dataclasses.replace(settings, encoder=encoder)
 
 
 def weights(folder):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.pretraining_runs import small_settings
+from tests.pretraining_runs import of_one_layer, small_settings
 from tfbio.base.errors import UserError
 from tfbio.base.manifests import read_manifest
 from tfbio.objectives.pretrainer import TRAINING_STREAM, Pretrainer
@@ -25,9 +25,8 @@ def settings(examples_folder):
 
 @pytest.fixture(scope="module")
 def shallow(settings):
-    """Returns settings of one layer, half as much to trace, where the encoder does not matter."""
-    encoder = dataclasses.replace(settings.encoder, num_hidden_layers=1)
-    return dataclasses.replace(settings, encoder=encoder)
+    """Returns settings of one layer, where the encoder does not matter."""
+    return of_one_layer(settings)
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,11 @@
 """Settings of small runs, and what the tests of several modules of runs need."""
 
-import dataclasses
 import io
 
 import pytest
 
 from data_prep.sentences import splitters
-from tests.pretraining_runs import small_settings
+from tests.pretraining_runs import of_one_layer, small_settings
 from tfbio.runs import finetuning
 from tfbio.task_types import task_table
 from tfbio.task_types.finetuning_config import FinetuningConfig
@@ -57,6 +56,5 @@ def settings(examples_folder):
 
 @pytest.fixture(scope="module")
 def shallow(settings):
-    """Returns settings of one layer, half as much to trace, where the encoder does not matter."""
-    encoder = dataclasses.replace(settings.encoder, num_hidden_layers=1)
-    return dataclasses.replace(settings, encoder=encoder)
+    """Returns settings of one layer, where the encoder does not matter."""
+    return of_one_layer(settings)
