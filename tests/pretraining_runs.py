@@ -8,7 +8,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from tfbio.base.manifests import read_manifest
 from tfbio.models.encoder_config import EncoderConfig
-from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.objectives.pretraining_run import PretrainingRun
 
 
 def small_settings(examples_folder):

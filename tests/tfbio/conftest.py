@@ -19,7 +19,8 @@ from tfbio.base.shards import read_shard
 from tfbio.base.tf_example import parse_example
 from tfbio.models import target
 from tfbio.models.encoder_config import EncoderConfig
-from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.objectives.pretraining_run import PretrainingRun
 from tfbio.runs import pretraining
 from tfbio.task_types import finetuning_config, types
 from tfbio.task_types.finetuning_config import FinetuningConfig, RunConfig

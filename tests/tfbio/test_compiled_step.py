@@ -14,7 +14,8 @@ import tensorflow as tf
 from tfbio.base.manifests import read_manifest
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretrainer import Pretrainer
-from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.objectives.pretraining_run import PretrainingRun
 from tfbio.planning import tpu_program
 from tfbio.runs import pretraining_data
 from tfbio.text.fast_tokenizer import load_fast_tokenizer

@@ -237,7 +237,7 @@ def optimize_for(device: str, strategy: tf.distribute.Strategy) -> None:
 
     Args:
       device: "cpu" (also for GPUs), "tpu", or "auto" for "tpu" if the strategy is a TPU's and "cpu"
-        otherwise; see `pretraining_config.PretrainingRun.optimize_for`.
+        otherwise; see `pretraining_run.PretrainingRun.optimize_for`.
       strategy: where the run computes.
     """
     target.set_tpu(device == "tpu" or device == "auto" and _is_tpu(strategy))

@@ -22,7 +22,8 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.head_config import HeadConfig
 from tfbio.objectives import electra, masked_language_model
 from tfbio.objectives.masking import MaskedBatch
-from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.objectives.pretraining_run import PretrainingRun
 from tfbio.runs import finetuning, pretraining
 from tfbio.task_types import task_table
 from tfbio.task_types.finetuning_config import FinetuningConfig

@@ -19,7 +19,7 @@ from tfbio.base.manifests import read_manifest
 from tfbio.export import conversion
 from tfbio.objectives import electra
 from tfbio.objectives.pretrainer import Pretrainer
-from tfbio.objectives.pretraining_config import PretrainingRun
+from tfbio.objectives.pretraining_run import PretrainingRun
 from tfbio.runs import pretraining, pretraining_data
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.training import distribution

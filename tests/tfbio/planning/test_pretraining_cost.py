@@ -8,7 +8,7 @@ from tests.tfbio.objectives.test_objective_cost import SHAPE, recipe, settings
 from tfbio.base.errors import UserError
 from tfbio.base.manifests import read_manifest
 from tfbio.objectives import objective_cost
-from tfbio.objectives.pretraining_config import PretrainingRun
+from tfbio.objectives.pretraining_run import PretrainingRun
 from tfbio.planning import pretraining_cost
 from tfbio.training import devices
 

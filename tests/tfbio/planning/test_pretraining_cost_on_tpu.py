@@ -10,7 +10,8 @@ from scripts import tpu_check
 from tests.tfbio.objectives.test_objective_cost import ROOT, recipe, settings
 from tfbio.base import config
 from tfbio.objectives import objective_cost
-from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.objectives.pretraining_run import PretrainingRun
 from tfbio.planning import pretraining_cost
 from tfbio.planning import pretraining_cost_on_tpu as tpu_cost
 from tfbio.training import devices

@@ -17,7 +17,8 @@ from tfbio.base.errors import UserError
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.head_config import HeadConfig
 from tfbio.models.task_model import TaskModel
-from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.objectives.pretraining_run import PretrainingRun
 from tfbio.reporting import curves
 from tfbio.runs import finetuning, predict, pretraining
 from tfbio.runs.trial import DivergedError

@@ -9,7 +9,8 @@ from tests import emulated_tpu
 from tfbio.base.manifests import read_manifest
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretrainer import Pretrainer
-from tfbio.objectives.pretraining_config import PretrainingConfig, PretrainingRun
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.objectives.pretraining_run import PretrainingRun
 from tfbio.runs import pretraining_data
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.training import distribution, precision

@@ -1,0 +1,77 @@
+"""Settings of a pretraining run that affect speed and bookkeeping, not results."""
+
+import dataclasses
+
+from tfbio.base.config import BaseSettings, setting
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingRun(BaseSettings):
+    """The settings of a pretraining run that affect speed and bookkeeping, not results.
+
+    Attributes:
+      group: "run.", the start of the names of the settings.
+      precision: "float32" or "bfloat16" for the model's computations; "auto": bfloat16 on a TPU and
+        on a GPU that has it.
+      optimize_for: the form of the step, "cpu" or "tpu"; "auto": "tpu" on a TPU.
+      jit_compile: True to compile the training step with XLA.
+      gradient_accumulation_steps: parts of a device's examples, one after the other.
+      parallel_parts: parts of a device's examples at the same time.
+      steps_per_loop: steps in one call of the device.
+      save_checkpoints_steps, eval_every_steps: steps between two checkpoints, two evaluations.
+      keep_checkpoint_max: the number of checkpoints that are kept.
+      max_skipped_steps: skipped steps after which a run ends.
+      num_eval_batches: batches of an evaluation.
+
+    Raises:
+      ConfigError: a value is out of its range.
+    """
+
+    group = "run."
+
+    precision: str = setting(
+        "auto",
+        "What the model computes in; bfloat16 halves memory and is what a TPU multiplies in. "
+        "Weights and losses stay float32. auto: bfloat16 on a TPU, and on a GPU that has it "
+        "(NVIDIA's since Ampere), else float32.",
+        choices=("auto", "float32", "bfloat16"),
+    )
+    optimize_for: str = setting(
+        "auto",
+        "The form of the step where it can have several. tpu: one loop over the layers, whose "
+        "dropout is hashed and computed again in the backward pass; cpu: the fastest on CPUs, also "
+        "for GPUs. auto: tpu on a TPU. What is learnt is the same, but for the numbers that "
+        "dropout draws.",
+        choices=("auto", "cpu", "tpu"),
+    )
+    jit_compile: bool = setting(
+        False, "Compile the training step with XLA. A TPU always does; on a CPU it is slower."
+    )
+    gradient_accumulation_steps: int = setting(
+        1,
+        "A device works on its examples of a step in so many parts, one after the other, which "
+        "takes the memory of one part. Only dropout draws other numbers then.",
+        at_least=1,
+    )
+    parallel_parts: int = setting(
+        1,
+        "Work on such a part, or all examples, in so many parts at the same time, each on a core "
+        "of its own. For a CPU, whose cores otherwise share every operation and often wait for "
+        "each other.",
+        at_least=1,
+    )
+    steps_per_loop: int = setting(
+        100, "Steps between two looks of the host at the device: progress, logs.", at_least=1
+    )
+    save_checkpoints_steps: int = setting(1000, "Steps between two checkpoints.", at_least=1)
+    keep_checkpoint_max: int = setting(5, "Checkpoints that are kept, the newest.", at_least=1)
+    max_skipped_steps: int = setting(
+        10,
+        "A step whose gradients are not finite changes no weights. After so many a run ends, and "
+        "the last such batch is saved.",
+        at_least=1,
+    )
+    eval_every_steps: int = setting(
+        1000, "Steps between two evaluations on the held-out examples.", at_least=1
+    )
+    num_eval_batches: int = setting(100, "Batches of an evaluation.", at_least=1)
