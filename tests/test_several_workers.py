@@ -1,7 +1,6 @@
 """`run_pretraining.py --strategy=multi_worker`: two processes that meet on loopback."""
 
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 
 from scripts.kill_and_resume import saved
+from tests import forked
 from tests.workers import Workers
 from tfbio.base.manifests import read_manifest
 
@@ -24,7 +24,8 @@ def command(examples_folder):
         *("--set=num_train_steps=60", "--set=run.steps_per_loop=5"),
         *("--set=run.save_checkpoints_steps=20", "--set=run.eval_every_steps=60"),
         *("--set=run.num_eval_batches=2", "--set=encoder.hidden_dropout_prob=0.1"),
-        "--set=encoder.num_hidden_layers=1",
+        *("--set=encoder.num_hidden_layers=1", "--set=encoder.embedding_size=32"),
+        *("--set=encoder.hidden_size=32", "--set=encoder.intermediate_size=64"),
     ]
 
 
@@ -50,7 +51,7 @@ def alone(command, tmp_path_factory):
     """Of one process; without dropout, which draws other numbers for other devices."""
     folder = tmp_path_factory.mktemp("one") / "model"
     command = [*command, "--set=encoder.hidden_dropout_prob=0", f"--model_dir={folder}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = forked.run(command, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return folder
 

@@ -5,9 +5,10 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import time
 from pathlib import Path
+
+from tests import forked
 
 ROOT = Path(__file__).parents[1]
 
@@ -33,7 +34,7 @@ class Workers:
             out, error = self.outputs[2 * index : 2 * index + 2]
             with out.open("w") as stdout, error.open("w") as stderr:
                 self.processes.append(
-                    subprocess.Popen(
+                    forked.Popen(
                         [*command, "--strategy=multi_worker"],
                         cwd=ROOT,
                         env=os.environ

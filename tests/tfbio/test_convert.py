@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from tests import forked
 from tests.conftest import ROOT
 from tfbio.base.errors import UserError
 from tfbio.export import conversion
@@ -30,13 +31,7 @@ def test_ctrl_c_leaves_nothing(pretrained, tmp_path, running):
 
 def test_what_cannot_be_converted_is_named(pretrained, tmp_path):
     def run(*arguments):
-        return subprocess.run(
-            [sys.executable, "-m", "tfbio.convert", *arguments],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        return forked.run([sys.executable, "-m", "tfbio.convert", *arguments], cwd=ROOT)
 
     done = run(f"--from={pretrained}", f"--to={tmp_path}")
     assert done.returncode == 1 and "is there already: give a new folder" in done.stderr

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import shutil
-import subprocess
 import sys
 
 import numpy as np
@@ -12,6 +11,7 @@ import tensorflow as tf
 
 from data_prep import examples
 from data_prep.running import pipeline
+from tests import forked
 from tests.conftest import ROOT
 from tests.parity import FOLDER, Recording, recorded_config
 from tests.tensorflow1 import copy_recording, make, train
@@ -55,16 +55,13 @@ def test_run_pretraining_goes_on_where_the_original_code_was(documents_folder, c
     )
 
     # Four steps of the original code.
-    done = subprocess.run(
+    done = forked.run(
         [
             *(sys.executable, "-m", "tfbio.convert", "--format=tfbio"),
             *(f"--from={FOLDER}/model.ckpt-4", f"--to={tmp_path}/b"),
             f"--hparams={json.dumps(dataclasses.asdict(settings))}",
         ],
         cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
     )
     assert "goes on at step 4" in done.stdout, done.stderr
     for folder in ("a", "b"):

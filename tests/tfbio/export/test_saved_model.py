@@ -15,6 +15,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from data_prep.sentences import splitters
+from tests import forked
 from tfbio import convert
 from tfbio.export import saved_model
 from tfbio.formats import annotated_documents
@@ -420,14 +421,11 @@ def test_answers_are_those_of_predict(with_threshold, vocabulary, changes, serve
 
 
 def test_the_command(encoder_folder, tmp_path):
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, "-m", "tfbio.convert", f"--from={encoder_folder}", "--to=serving"]
         + ["--format=saved_model", "--max_sequence_length=16"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(Path(convert.__file__).parents[1])},
-        capture_output=True,
-        text=True,
-        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     assert "serving/1: TensorFlow Serving's --model_base_path is the folder serving" in done.stdout

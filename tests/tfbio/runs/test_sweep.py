@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tfbio.base import config, run_folders
 from tfbio.base.errors import UserError
 from tfbio.runs import finetuning, sweep, trial
@@ -153,16 +154,13 @@ def test_all_settings_are_looked_at_before_the_first(pretrained, tmp_path):
     """The encoder has 64 positions."""
     for split in ("train", "dev", "test"):
         (tmp_path / f"{split}.tsv").write_text("Give\tO\nIL-2\tB\n")
-    done = subprocess.run(
+    done = forked.run(
         [
             *(sys.executable, "run_finetuning.py", "--task=ner", f"--data_dir={tmp_path}"),
             *(f"--init_checkpoint={pretrained}", f"--output_dir={tmp_path / 'out'}"),
             "--sweep=sequence_length=32,65",
         ],
         cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
     )
     assert done.returncode == 2 and "sequence_length 65 is more than the 64" in done.stderr
     assert "Setting 1 of 2" not in done.stdout and not (tmp_path / "out").exists()
@@ -172,7 +170,7 @@ def test_all_settings_are_looked_at_before_the_first(pretrained, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_killed_sweep_goes_on_where_it_was(pretrained, roles_folder, tmp_path, running):
+def test_a_killed_sweep_goes_on_where_it_was(pretrained, roles_folder, tmp_path):
     out = tmp_path / "out"
     settings = ["sequence_length=32", "max_train_examples=64", "num_train_epochs=2", "num_trials=2"]
     command = [
@@ -182,7 +180,7 @@ def test_a_killed_sweep_goes_on_where_it_was(pretrained, roles_folder, tmp_path,
         *("--sweep=learning_rate=1e-6,3e-3", "--sweep=train_batch_size=16"),
     ]
     folders = [out / f"learning_rate={rate},train_batch_size=16" for rate in ("1e-06", "0.003")]
-    with running(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+    with forked.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
         seen = []
         for line in process.stdout:
             seen.append(line)
@@ -194,7 +192,7 @@ def test_a_killed_sweep_goes_on_where_it_was(pretrained, roles_folder, tmp_path,
     assert sorted(out.glob("*/trial_?")) == sorted(finished) and not (out / "sweep.json").exists()
     before = [(trial / "scores.json").stat().st_mtime_ns for trial in finished]
 
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = forked.run(command, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [(trial / "scores.json").stat().st_mtime_ns for trial in finished] == before
     found = json.loads((out / "sweep.json").read_text())

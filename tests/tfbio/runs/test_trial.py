@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import forked
 from tests.workers import Workers
 from tfbio.reporting import curves
 
@@ -51,7 +52,7 @@ def command(pretrained, roles_folder):
 
 
 def run(command):
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    return forked.run(command, cwd=ROOT)
 
 
 @pytest.fixture(scope="module")
@@ -82,30 +83,32 @@ def assert_same_trials(one, other):
         assert (one / name).read_bytes() == (other / name).read_bytes()
 
 
-def stop_after(step, sent, command, folder, running):
+def stop_after(step, sent, command, folder):
     """Runs a command until it has evaluated a step, and saved a later one.
 
     Returns:
       Its exit code, and what it said.
     """
     said = []
-    with running(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+    with forked.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
         for line in process.stdout:
             said.append(line)
             if (evaluated := re.match(EVALUATED, line)) and int(evaluated[1]) == step:
-                while not (folder / "trial_0.checkpoints" / f"ckpt-{step + 2}.index").exists():
+                # Written last: a checkpoint that it does not name is not gone on from.
+                newest = folder / "trial_0.checkpoints" / "checkpoint"
+                while f'model_checkpoint_path: "ckpt-{step + 2}"' not in newest.read_text():
                     time.sleep(0.01)
                 process.send_signal(sent)
         return process.wait(), "".join(said)
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_stopped_trial_ends_with_the_same_bits(sent, command, undisturbed, tmp_path, running):
+def test_a_stopped_trial_ends_with_the_same_bits(sent, command, undisturbed, tmp_path):
     """Between two evaluations that come after the best one."""
     assert scores(undisturbed)["step"] == 12
     assert [each["step"] for each in scores(undisturbed)["evaluations"]] == [12, 24, 36, 48]
     folder = tmp_path / "out"
-    code, said = stop_after(24, sent, command(folder), folder, running)
+    code, said = stop_after(24, sent, command(folder), folder)
     assert not (folder / "trial_0").exists() and not (folder / "scores.json").exists()
     if sent == signal.SIGKILL:
         assert code == -signal.SIGKILL
@@ -133,12 +136,12 @@ def test_a_trial_that_is_trained_is_only_scored(command, undisturbed, tmp_path):
         tmp_path / "out",
         command(tmp_path / "out", **{"run.save_checkpoints_steps": 50}),
     )
-    stopped = subprocess.run(
-        [sys.executable, "-c", KILLED_AS_IT_PREDICTS, *again[1:]],
+    program = tmp_path / "killed.py"
+    program.write_text(KILLED_AS_IT_PREDICTS)
+    stopped = forked.run(
+        [sys.executable, program, *again[1:]],
         cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
     assert stopped.returncode == -signal.SIGKILL, stopped.stderr
     done = run(again)

@@ -4,13 +4,12 @@ import dataclasses
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests import reference
+from tests import forked, reference
 from tfbio.base.config import ConfigError, load
 from tfbio.runs import finetuning
 from tfbio.task_types import task_table, types
@@ -190,14 +189,12 @@ def test_a_protocol_is_found_by_its_name(tmp_path, monkeypatch):
 def test_a_protocol_is_found_by_its_name_wherever_the_command_runs(pretrained, tmp_path, protocol):
     changes = {"sequence_length": 64, "num_train_epochs": 0.02, "num_trials": 1}
     root = Path(finetuning.__file__).parents[2]
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, str(root / "run_finetuning.py"), "--task=biosses", "--output_dir=out"]
         + [f"--data_dir={reference.corpus('biosses/blurb')}", f"--init_checkpoint={pretrained}"]
         + [f"--hparams={protocol}", *(f"--set={name}={value}" for name, value in changes.items())],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(root)},
-        capture_output=True,
-        text=True,
     )
     assert done.returncode == 0, done.stderr
     written = json.loads((tmp_path / "out" / "config.json").read_text())

@@ -8,7 +8,6 @@ import gzip
 import json
 import re
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -17,7 +16,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import reference
+from tests import forked, reference
 from tfbio.base.errors import UserError
 from tfbio.formats.splits import check_splits
 from tfbio.formats.task_examples import TaggedSentence
@@ -230,9 +229,7 @@ def data(tmp_path_factory):
 
 def run(*arguments):
     """A command of the project, as a user types it; what it prints."""
-    done = subprocess.run(
-        [sys.executable, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True
-    )
+    done = forked.run([sys.executable, *arguments], cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -278,9 +275,9 @@ def test_a_run_learns_and_scores(finished, data):
     assert task.score(gold, predicted) == pytest.approx(scores["trials"][1]["test"])
 
 
-def test_a_run_that_is_killed_goes_on(finished, data, pretrained, running, tmp_path):
+def test_a_run_that_is_killed_goes_on(finished, data, pretrained, tmp_path):
     folder, command = tmp_path / "out", training(data, pretrained, tmp_path / "out")
-    with running([sys.executable, *map(str, command)], cwd=ROOT, stdout=subprocess.PIPE) as process:
+    with forked.Popen([sys.executable, *command], cwd=ROOT) as process:
         deadline = time.monotonic() + 120
         while not (folder / "trial_0").exists():
             assert process.poll() is None and time.monotonic() < deadline
