@@ -1,22 +1,18 @@
-"""Test scores that papers report, in percent and as printed, and the BLURB score.
+"""Models whose test scores papers report, in percent and as printed, and the BLURB score.
 
-The papers:
-
-  Gu et al. (2021), "Domain-specific language model pretraining for biomedical natural language
-    processing": BLURB, PubMedBERT
-  Kanakarajan et al. (2021), "BioELECTRA: pretrained biomedical text encoder using discriminators"
-  Alrowili and Vijay-Shanker (2021), "BioM-Transformers"
-  Shin et al. (2020), "BioMegatron: larger biomedical domain language model"
-  Lewis et al. (2020), "Pretrained language models for biomedical and clinical tasks": bio-lm
+The scores are in `published_tables.json`. `MODELS` are those that the report shows by default,
+`models_of` gives all of a paper.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+from tfbio.reporting import published_tables
+from tfbio.reporting.published_tables import Cell, DataSet
 
 
 class Column(NamedTuple):
@@ -75,11 +71,13 @@ OTHERS = (
     Column("i2b2-2010, entities", "i2b2_2010_ner", "f1"),
     Column("i2b2-2012", "i2b2_2012", "f1"),
     Column("i2b2-2014", "i2b2_2014", "f1"),
+    Column("SQuAD v1.1", "squad_v1", "f1"),
     Column("SQuAD v2.0", "squad_v2", "f1"),
     Column("BioASQ factoid, MRR", "bioasq_factoid", "mrr"),
     Column("BioASQ factoid, strict", "bioasq_factoid", "strict_accuracy"),
     Column("BioASQ factoid, lenient", "bioasq_factoid", "lenient_accuracy"),
 )
+_TITLES = {(x.task, x.metric, x.of_others): x.title for x in (*BLURB, *BLUE, *OTHERS)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,14 +89,19 @@ class Model:
       source: the paper and the table, as text.
       figures: title of a `Column` -> score in percent, as text as it is printed.
       blurb_score: BLURB's score in percent, as text as it is printed; "" if it is not.
+      means: the name of a group of bio-lm's tasks, or "All" -> the mean score that is printed.
       note: a sentence on how the scores differ from the others; "" if they do not.
+      notes: title of a `Column`, "BLURB score" or the name of a mean -> what is to be known about
+        this score.
     """
 
     name: str
     source: str
     figures: Mapping[str, str]
     blurb_score: str = ""
+    means: Mapping[str, str] = dataclasses.field(default_factory=dict)
     note: str = ""
+    notes: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def blurb_score(figures: Mapping[str, float]) -> float:
@@ -121,69 +124,101 @@ def blurb_score(figures: Mapping[str, float]) -> float:
     return statistics.fmean(map(statistics.fmean, types.values()))
 
 
-def _row(columns: tuple[Column, ...], figures: str) -> dict[str, str]:
-    return dict(zip((column.title for column in columns), figures.split(), strict=True))
+def title_of(data_set: DataSet) -> str:
+    """Returns the title of the `Column` of a published data set and its metric; "" for none."""
+    task = f"{data_set.task}, ten folds" if data_set.folds else data_set.task
+    return _TITLES.get((task, data_set.metric, bool(data_set.folds)), "")
 
 
-_blurb, _blue = partial(_row, BLURB), partial(_row, BLUE)
-# What BioM and BioMegatron have of BLURB: three of the entities, and ChemProt.
-_four = partial(_row, (*BLURB[:3], BLURB[6]))
-_biom = partial(_row, (*BLURB[:3], BLURB[6], *OTHERS[12:14]))
+def models_of(paper: str) -> list[Model]:
+    """Returns all models of a paper's tables of results, with every score that has a `Column`.
 
-GU = "Gu et al. (2021), Table 6"
-BIOELECTRA_BLUE = "Kanakarajan et al. (2021), Table 3"
-_BIOELECTRA = "Kanakarajan et al. (2021), Table 4"
-_BIOM = "Alrowili and Vijay-Shanker (2021), Table 2"
-# So says the caption of BioM's Table 2.
-_BIOMEGATRON_NOTE = "Entities are scored by sub-tokens; ChemProt is processed in another way."
-# Its sections 2.2 and the caption of Table 2.
-_BIO_LM_NOTE = (
-    "Medians over 5 seeds, of GAD and EU-ADR over nine folds, by what the tenth says when to stop; "
-    "splits need not be those of BLURB and BLUE."
+    A model that repeats scores of another one is left out, as tables of variants print the standard
+    model anew.
+
+    Args:
+      paper: one of `published_tables.PAPERS`.
+
+    Returns:
+      A list of `Model`s, named as printed, in the order of the tables, with the notes on their
+      scores.
+
+    Raises:
+      KeyError: there is no such paper.
+    """
+    groups: dict[tuple[int, str], list[Cell]] = {}
+    for cell in published_tables.cells(paper):
+        if cell.score:
+            groups.setdefault((cell.table, cell.model), []).append(cell)
+    models = [
+        dataclasses.replace(_model(name, of), notes={_name(x): x.note for x in of if x.note})
+        for (_, name), of in groups.items()
+    ]
+    scores = [_scores_of(model) for model in models]
+    return [
+        model
+        for place, (model, own) in enumerate(zip(models, scores, strict=True))
+        if own and not any(own <= x for x in scores[:place]) and not any(own < x for x in scores)
+    ]
+
+
+def _scores_of(model: Model) -> set[tuple[str, str]]:
+    return {*model.figures.items(), *model.means.items()}
+
+
+def _name(cell: Cell) -> str:
+    return title_of(cell.data_set) or cell.data_set.mean
+
+
+def _model(name: str, cells: Sequence[Cell]) -> Model:
+    """Makes the `Model` called `name` from all its scores in one table."""
+    paper, table = cells[0].paper, cells[0].table
+    figures = {title_of(x.data_set): x.score for x in cells if title_of(x.data_set)}
+    means = {x.data_set.mean: x.score for x in cells if x.data_set.mean}
+    return Model(
+        name,
+        published_tables.source(paper, table),
+        figures,
+        means.pop("BLURB score", ""),
+        means,
+        published_tables.note(paper, table),
+    )
+
+
+def _chosen(name: str, paper: str, table: int, printed: str) -> Model:
+    """Makes the `Model` called `name` that a table calls `printed`."""
+    cells = [x for x in published_tables.cells(paper) if (x.table, x.model) == (table, printed)]
+    return _model(name, [cell for cell in cells if cell.score])
+
+
+GU = published_tables.source("pubmedbert", 6)
+BIOELECTRA_BLUE = published_tables.source("bioelectra", 3)
+
+# Name, paper, table, and the model as it is printed.
+MODELS = tuple(
+    _chosen(*which)
+    for which in (
+        ("BioBERT", "pubmedbert", 6, "BioBERT cased"),
+        ("SciBERT", "pubmedbert", 6, "SciBERT uncased"),
+        ("ClinicalBERT", "pubmedbert", 6, "ClinicalBERT cased"),
+        ("BlueBERT", "pubmedbert", 6, "BlueBERT cased"),
+        ("PubMedBERT", "pubmedbert", 6, "PubMedBERT uncased"),
+        ("BioBERT", "bioelectra", 3, "BioBERT cased (P)"),
+        ("ClinicalBERT", "bioelectra", 3, "ClinicalBERT cased (W+P+M)"),
+        ("BlueBERT P", "bioelectra", 3, "BlueBERT cased (P)"),
+        ("BlueBERT P+M", "bioelectra", 3, "BlueBERT cased (P+M)"),
+        ("PubMedBERT", "bioelectra", 3, "PubMedBERT uncased (P)"),
+        ("PubMedBERT P+F", "bioelectra", 3, "PubMedBERT uncased (P+F)"),
+        ("BioELECTRA P", "bioelectra", 4, "BioELECTRA P"),
+        ("BioELECTRA P+F", "bioelectra", 4, "BioELECTRA P+F"),
+        ("BioELECTRA P+F LT", "bioelectra", 4, "BioELECTRA P+F (LT)"),
+        ("BioELECTRA W+P", "bioelectra", 4, "BioELECTRA W+P"),
+        ("BioM-ELECTRA base", "biom", 2, "BioM-ELECTRA B"),
+        ("BioM-ELECTRA large", "biom", 2, "BioM-ELECTRA L"),
+        ("BioM-BERT large", "biom", 2, "BioM-BERT L 690K"),
+        ("BioM-ALBERT xxlarge", "biom", 2, "BioM-ALBERT xxlarge 264K"),
+        ("BioMegatron 345m, 30k", "biomegatron", 1, "BioMegatron, 345m, Bio-vocab-30k"),
+        ("BioMegatron 345m, uncased", "biomegatron", 2, "BioMegatron, 345m, BERT-uncased"),
+        ("bio-lm large", "bio_lm", 2, "Ours-large"),
+    )
 )
-
-# fmt: off
-MODELS = (
-    Model("BioBERT", GU, _blurb(
-        "92.85 84.70 89.13 83.82 79.35 73.18 76.14 80.88 80.94 89.52 81.54 60.24 84.14"), "80.29"),
-    Model("SciBERT", GU, _blurb(
-        "92.49 84.54 88.10 83.36 79.45 73.12 75.24 81.06 80.90 86.25 80.66 57.38 78.86"), "78.80"),
-    Model("ClinicalBERT", GU, _blurb(
-        "90.80 83.04 86.32 81.71 78.59 72.06 72.04 78.20 78.40 91.23 80.74 49.08 68.50"), "77.19"),
-    Model("BlueBERT", GU, _blurb(
-        "91.19 83.69 88.04 81.87 78.68 72.54 71.46 77.78 77.24 85.38 80.48 48.44 68.71"), "76.19"),
-    Model("PubMedBERT", GU, _blurb(
-        "93.33 85.62 87.82 84.52 80.06 73.38 77.24 82.36 82.34 92.30 82.32 55.84 87.56"), "81.10"),
-    Model("BioBERT", BIOELECTRA_BLUE, _blue("82.63 72.81 80.73 85.91")),
-    Model("ClinicalBERT", BIOELECTRA_BLUE, _blue("82.70 74.82 82.15 85.63")),
-    Model("BlueBERT P", BIOELECTRA_BLUE, _blue("82.2 74.4 75.4 86.03")),
-    Model("BlueBERT P+M", BIOELECTRA_BLUE, _blue("84 76.4 77.1 84.57")),
-    Model("PubMedBERT", BIOELECTRA_BLUE, _blue("83.82 75.14 74.45 86.72")),
-    Model("PubMedBERT P+F", BIOELECTRA_BLUE, _blue("84.17 73.93 74.77 86.16")),
-    # The paper's text says 82.40; 82.47 is what the figures give.
-    Model("BioELECTRA P", _BIOELECTRA, _blurb(
-        "93.60 85.84 89.38 84.69 80.17 74.26 78.20 82.76 83.70 92.49 83.50 64.02 88.57")
-        | _blue("86.27 76.50 83.71 89.07"), "82.47"),
-    Model("BioELECTRA P+F", _BIOELECTRA, _blurb(
-        "93.51 85.55 88.43 84.61 79.98 73.88 77.76 83.53 84.18 93.80 82.79 63.80 91.42")
-        | _blue("86.34 75.73 83.15 88.34"), "82.72"),
-    Model("BioELECTRA P+F LT", _BIOELECTRA, _blurb(
-        "93.75 85.32 88.73 84.68 80.10 73.86 76.76 82.34 85.67 91.45 83.20 62.21 91.50")
-        | _blue("85.36 76.17 83.52 89.02"), "82.24"),
-    Model("BioELECTRA W+P", _BIOELECTRA, _blurb(
-        "93.03 84.66 88.45 83.90 79.63 73.33 77.06 79.68 83.16 88.65 82.30 61.20 90.01")
-        | _blue("83.53 75.48 83.02 88.46"), "80.96"),
-    Model("BioM-ELECTRA base", _BIOM, _biom("93.1 85.2 88.4 77.6 84.4 52.3")),
-    Model("BioM-ELECTRA large", _BIOM, _biom("93.8 85.9 89.0 78.6 88.3 54.1")),
-    Model("BioM-BERT large", _BIOM, _biom("92.4 84.5 88.6 80.0 87.3 53.4")),
-    Model("BioM-ALBERT xxlarge", _BIOM, _biom("93.5 85.2 88.7 79.3 87.0 56.9")),
-    Model("BioMegatron 345m, 30k", "Shin et al. (2020), Table 1", _four("92.9 87.0 87.1 75.1"),
-          note=_BIOMEGATRON_NOTE),
-    Model("BioMegatron 345m, uncased", "Shin et al. (2020), Table 2",
-          _row(OTHERS[13:], "52.5 46.2 62.6")),
-    Model("bio-lm large", "Lewis et al. (2020), Table 2",
-          _row(BLURB[:5], "93.7 85.2 89.0 88.0 81.0") | _row(BLURB[7:8], "82.1")
-          | _row(BLUE[:2], "88.5 78.6") | _row(OTHERS[:5], "86.6 76.2 93.7 88.4 81.1")
-          | _row((OTHERS[6], *OTHERS[8:12]), "85.0 81.1 89.7 80.8 96.3"), note=_BIO_LM_NOTE),
-)
-# fmt: on

@@ -1,11 +1,12 @@
 """The published figures against the papers' text, and the BLURB score against printed ones."""
 
 import re
+from collections import Counter
 
 import pytest
 
 from tests import reference
-from tfbio.reporting import published
+from tfbio.reporting import published, published_tables
 
 BLURB_MODELS = [model for model in published.MODELS if model.blurb_score]
 SHORT = {"P", "P+F", "P+F LT", "W+P"}
@@ -145,6 +146,46 @@ def test_bio_lms_paper_has_these_figures():
     assert len(figures) == 18
     for title, figure in figures.items():
         assert figure == rows[names.get(title, title)][-1], title
+
+
+@pytest.mark.parametrize(
+    ("paper", "tables"),
+    [
+        # Of Table 2 without BioELECTRA P, and of Table 3 without our two, whom Table 4 has again.
+        ("bioelectra", {2: 5, 3: 6, 4: 4}),
+        # Tables 7 to 12 have the standard PubMedBERT once each.
+        ("pubmedbert", {6: 9, 7: 3, 8: 2, 9: 1, 10: 1, 11: 2, 12: 6}),
+        ("biom", {2: 18}),
+        # Of Table 3 without rows 1, 6 and 8, which Table 2 has.
+        ("bio_lm", {2: 8, 3: 5, 5: 2, 6: 3}),
+        # The first table calls PubMedBERT's vocabulary by two names.
+        ("biomegatron", {1: 7, 2: 5, 4: 3, 5: 7, 6: 2, 7: 7}),
+    ],
+)
+def test_a_paper_has_these_models(paper, tables):
+    models = published.models_of(paper)
+    assert Counter(int(model.source.split("Table ")[1]) for model in models) == tables
+    assert len({(own.name, own.source) for own in models}) == len(models)
+
+
+def test_a_paper_has_the_models_that_we_chose():
+    papers = [published.models_of(paper) for paper in published_tables.PAPERS]
+    scores = [(own.figures, own.blurb_score) for models in papers for own in models]
+    assert all((own.figures, own.blurb_score) in scores for own in published.MODELS)
+
+
+def test_variants_of_a_model_stand_beside_it():
+    models = {own.name: own for own in published.models_of("pubmedbert")}
+    assert models["PubMedBERT, BIOUL"].figures == {
+        "BC5-chem": "93.37",
+        "BC5-disease": "85.59",
+        "JNLPBA": "79.98",
+    }
+    assert models["PubMedBERT, + adversarial"].blurb_score == "80.68"
+    assert "PubMedBERT, PubMed, Whole Word" not in models
+    best = {own.name: own for own in published.models_of("bio_lm")}["Our best"]
+    # Printed as 87.2*.
+    assert best.figures["HoC, macro F1"] == "87.2"
 
 
 def test_every_column_is_named_once():
