@@ -132,6 +132,19 @@ def days(config: PretrainingConfig, name: str) -> float:
     return objective_cost.run_flops(config) / (peak * SHARE_OF_PEAK) / (24 * 3600)
 
 
+def computational_ratio(num_train_steps: int, train_batch_size: int) -> float:
+    """Computes C, BioM's measure of how long a model was pretrained, whatever its size.
+
+    It is the number of examples that the run reads, as a multiple of the 4 M steps of 256 examples
+    of ELECTRA-base++ (Alrowili and Vijay-Shanker, 2021, Table 1).
+
+    Args:
+      num_train_steps: the steps of the run.
+      train_batch_size: the examples of a step on all devices.
+    """
+    return num_train_steps * train_batch_size / (4_000_000 * 256)
+
+
 def report(
     config: PretrainingConfig, name: str = "", data: dict[int, tuple[str, Manifest]] | None = None
 ) -> str:
@@ -158,10 +171,12 @@ def report(
     kept = f"{_short(count.encoder)} in the encoder"
     if count.generator:
         kept += f", {_short(count.generator)} in the generator alone"
+    ratio = computational_ratio(config.num_train_steps, batch)
     lines = [
         f"parameters: {kept}, {_short(count.all)} trained",
         f"the run: {config.num_train_steps:,} steps of {batch:,} examples, "
-        f"{objective_cost.run_flops(config):.2e} FLOP",
+        f"{objective_cost.run_flops(config):.2e} FLOP, "
+        f"{ratio:.2g} of ELECTRA-base++'s examples (C)",
     ]
     phase_start = 0
     for length, phase_end in config.phases():

@@ -10,6 +10,7 @@ from tfbio.base.manifests import read_manifest
 from tfbio.objectives import objective_cost
 from tfbio.objectives.pretraining_run import PretrainingRun
 from tfbio.planning import pretraining_cost
+from tfbio.reporting import published_tables
 from tfbio.training import devices
 
 
@@ -53,6 +54,27 @@ def test_days_follow_the_precision():
     for device in ("a100", "tpu-v4-8"):  # which have bfloat16
         assert pretraining_cost.days(base, device) == pretraining_cost.days(half, device)
     assert pretraining_cost.days(base, "v100") == pretraining_cost.days(single, "v100")
+
+
+# Models of which BioM prints another C than steps and batch give; the table's notes say so.
+OTHER_C = {"PubMedBERT Base": 0.512, "PubMedBERT Base+": 0.512, "BioM-ELECTRA Large": 1.736}
+
+
+def test_bioms_table_has_these_ratios():
+    """Alrowili and Vijay-Shanker (2021), Table 1: every model with steps and a batch."""
+    rows = {}
+    for cell in published_tables.cells("biom"):
+        if cell.table == 1:
+            rows.setdefault(cell.row, {})[cell.column] = cell
+    rows = {name: row for name, row in rows.items() if "C" in row}
+    assert len(rows) == 13
+    for name, row in rows.items():
+        steps = row["Steps"].value.upper().replace(" ", "")
+        steps = float(steps[:-1]) * {"K": 1e3, "M": 1e6}[steps[-1]]
+        ratio = pretraining_cost.computational_ratio(int(steps), int(row["Batch"].value))
+        assert ratio == pytest.approx(OTHER_C.get(name, ratio))
+        assert (f"{ratio:.2f}x" != row["C"].value) == (name in OTHER_C) == bool(row["C"].note)
+        assert abs(ratio - float(row["C"].value[:-1])) < 0.013
 
 
 def test_memory_follows_the_batch_and_the_devices():
@@ -112,6 +134,7 @@ def test_a_report_says_what_the_numbers_are(examples_folder):
     for words in (
         f"{objective_cost.parameters(made).all / 1e3:.1f} k trained",
         "1,000 steps of 16 examples",
+        "FLOP, 1.6e-05 of ELECTRA-base++'s examples (C)",
         f"{train:,} training examples, {16_000 / train:,.3g} epochs, {tokens:,.3g} tokens",
     ):
         assert words in text
