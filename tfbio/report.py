@@ -14,6 +14,8 @@ a test set that is not the published one, such as `ChemProt, 1,000 of 15,745 tes
 one model on the ten folds of GAD or EU-ADR make one row. Every run is compared with the baseline of
 its task and data; baselines have rows, too. Writes report.md, report.tex, report.csv (all figures,
 not rounded) and report.png. --pretraining=out/model adds how that run went, and pretraining.png.
+With --published=PAPER all models of that paper's tables stand beside the runs, instead of a choice
+from five papers.
 """
 
 from __future__ import annotations
@@ -26,7 +28,15 @@ import tqdm
 from absl import flags
 
 from tfbio.base import cli, errors, storage
-from tfbio.reporting import curves, published, results, score_chart, score_tables, tables
+from tfbio.reporting import (
+    curves,
+    published,
+    published_tables,
+    results,
+    score_chart,
+    score_tables,
+    tables,
+)
 from tfbio.reporting.grouping import Models, by_data, by_model, by_test_set
 from tfbio.reporting.published import Column
 from tfbio.reporting.results import Run
@@ -45,7 +55,11 @@ class ReportError(errors.UserError):
 
 
 def write_report(
-    finetuning: Sequence[str], output: str, baseline: Sequence[str] = (), pretraining: str = ""
+    finetuning: Sequence[str],
+    output: str,
+    baseline: Sequence[str] = (),
+    pretraining: str = "",
+    paper: str = "",
 ) -> Path:
     """Writes the report on fine-tuning runs: report.md, report.tex, report.csv and report.png.
 
@@ -56,6 +70,8 @@ def write_report(
       baseline: the same of the runs that they are compared with, at most one of each task.
       pretraining: the `--model_dir` of a pretraining run, for a section and pretraining.png; "" for
         neither.
+      paper: one of `published_tables.PAPERS`, all of whose models stand beside the runs; "" for a
+        choice of all papers, `published.MODELS`.
 
     Returns:
       The `Path` of report.md.
@@ -63,8 +79,9 @@ def write_report(
     Raises:
       UserError: a folder holds no results or, of pretraining, no logs; or runs do not fit together:
         `ReportError` for two baselines of a task, `GroupingError` for two runs of a model and task.
-      KeyError: the logs of pretraining have no held-out loss.
+      KeyError: the logs of pretraining have no held-out loss, or there is no such paper.
     """
+    beside = published.models_of(paper) if paper else published.MODELS
     logged = curves.read_run(pretraining) if pretraining else {}
     runs, compared = _read_runs(finetuning, baseline)
     models = by_model([*runs, *compared.values()])
@@ -79,21 +96,22 @@ def write_report(
         score_tables.figures_of(column, run, compared.get(column.task))
         for column, run in tqdm.tqdm(cells, unit="figure", disable=None)
     ]
-    shown = _tables(columns, figures, models)
+    shown = _tables(columns, figures, models, beside)
 
     folder = Path(output)
     os.makedirs(folder, exist_ok=True)
     trivial = {
         column: percent(column, run) for column, run in trivial_runs(columns, models).items()
     }
-    score_chart.draw(columns, figures, trivial, folder / "report.png")
+    score_chart.draw(columns, figures, trivial, folder / "report.png", beside)
     sections = ["# Report"]
     if pretraining:
         sections.append(curves.section(pretraining, logged))
         curves.draw(logged, folder / "pretraining.png")
     sections += [tables.markdown(table) for table in shown]
     sections.append("![Scores on the test sets beside the published ones](report.png)")
-    storage.write_text(folder / "report.csv", score_tables.csv_text(columns, figures, models))
+    csv = score_tables.csv_text(columns, figures, models, beside)
+    storage.write_text(folder / "report.csv", csv)
     storage.write_text(folder / "report.tex", _PACKAGES + "\n".join(map(tables.latex, shown)))
     storage.write_text(folder / "report.md", "\n\n".join(sections) + "\n")
     return folder / "report.md"
@@ -129,13 +147,21 @@ def _read_runs(
     return runs, compared
 
 
-def _tables(columns: Sequence[Column], figures: Sequence[dict], models: Models) -> list[Table]:
+def _tables(
+    columns: Sequence[Column],
+    figures: Sequence[dict],
+    models: Models,
+    beside: Sequence[published.Model],
+) -> list[Table]:
     """Makes the tables of the report, without those that have no run of ours."""
     others = [x for x in columns if x not in published.BLURB + published.BLUE]
     scores = [
-        score_tables.score_table("BLURB", published.BLURB, models),
-        score_tables.score_table("BLUE", published.BLUE, models),
-        score_tables.score_table("Other tasks and test sets", others, models),
+        score_tables.score_table(title, of, models, beside)
+        for title, of in (
+            ("BLURB", published.BLURB),
+            ("BLUE", published.BLUE),
+            ("Other tasks and test sets", others),
+        )
     ]
     shown = [table for table in scores if len(table.rows) > table.above]
     return [*shown, score_tables.runs_table(figures)]
@@ -144,7 +170,7 @@ def _tables(columns: Sequence[Column], figures: Sequence[dict], models: Models) 
 def define_flags() -> None:
     """Defines the flags of `tfbio.report`; returns nothing.
 
-    They are --finetuning, --baseline, --pretraining and --output.
+    They are --finetuning, --baseline, --pretraining, --published and --output.
     """
     cli.define_list(
         "finetuning",
@@ -160,6 +186,12 @@ def define_flags() -> None:
         "difference and its p-value.",
     )
     flags.DEFINE_string("pretraining", "", "The --model_dir of a run of run_pretraining.py.")
+    flags.DEFINE_enum(
+        "published",
+        None,
+        published_tables.PAPERS,
+        "The paper of which all models stand beside the runs; without it, a choice of five papers.",
+    )
     flags.DEFINE_string("output", None, "Folder to write to; made if need be.", required=True)
 
 
@@ -175,7 +207,10 @@ def main(argv: list[str]) -> None:
     cli.no_arguments(argv)
     flag = flags.FLAGS
     with storage.only_writer(flag.output):
-        print(write_report(flag.finetuning, flag.output, flag.baseline, flag.pretraining))
+        path = write_report(
+            flag.finetuning, flag.output, flag.baseline, flag.pretraining, flag.published or ""
+        )
+        print(path)
 
 
 if __name__ == "__main__":

@@ -162,6 +162,24 @@ def test_the_figures_are_those_of_the_runs(write, tmp_path):
     assert "## BLUE" not in text
 
 
+def test_all_models_of_one_paper_stand_beside_the_runs(write, tmp_path):
+    for task in ("bc5cdr_chem", "chemprot"):
+        write(task)
+    output = tmp_path / "report"
+    path = report.write_report([f"{tmp_path}/ours/*"], str(output), paper="biom")
+    text = path.read_text(encoding="utf-8")
+    # Alrowili and Vijay-Shanker (2021), Table 2.
+    assert "| RoBERTa B | 89.4 | 73.0 |\n" in text
+    assert "| BioM-BERT L 100K |  | 78.8 |\n" in text
+    assert "BioELECTRA" not in text and "bio-lm" not in text
+    assert (
+        "- BioBERT B (BC5-chem): Said to be from Gu et al. (2021), whose Table 6 has 92.85." in text
+    )
+    papers = [row for row in read_csv(output) if row["source"].startswith("Alrowili")]
+    assert [row["data_set"] for row in papers] == ["BC5-chem"] * 14 + ["ChemProt"] * 18
+    assert not [row for row in read_csv(output) if row["source"].startswith("Gu et al.")]
+
+
 def test_a_run_of_pretraining_and_what_it_was_worth(write, tmp_path):
     """The demo's report: a task of which no paper has a figure."""
     folder, scratch = write("sentence_roles"), write("sentence_roles", "random weights", (False,))

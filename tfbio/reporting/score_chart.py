@@ -16,6 +16,7 @@ def draw(
     figures: Sequence[dict],
     trivial: Mapping[Column, float],
     path: Path,
+    beside: Sequence[published.Model] = published.MODELS,
 ) -> None:
     """Draws the chart of scores: a panel for each column, with published models and our runs.
 
@@ -27,6 +28,7 @@ def draw(
       figures: a dict for each run and column, see `score_tables.figures_of`.
       trivial: column -> the figure of one answer to all its examples, in percent.
       path: the PNG file to write.
+      beside: the published models.
 
     Raises:
       ZeroDivisionError: there are no columns.
@@ -35,14 +37,15 @@ def draw(
 
     wide = min(4, len(columns))
     high = -(-len(columns) // wide)
-    figure = Figure(figsize=(4.6 * wide, 4 * high), layout="constrained")
+    width, height = _size_of_panel(columns, figures, beside)
+    figure = Figure(figsize=(width * wide, height * high), layout="constrained")
     axes = list(figure.subplots(high, wide, squeeze=False).flat)
     # What the marks that are drawn mean, by their colours.
     interval = " and its interval" if any("low" in one for one in figures) else ""
     marks = {"blue": f"mean over seeds or folds{interval}", "orange": "each of them"}
     for axis, column in zip(axes, columns, strict=False):
         title = column.title
-        others = [(x.name, float(x.figures[title])) for x in published.MODELS if title in x.figures]
+        others = [(x.name, float(x.figures[title])) for x in beside if title in x.figures]
         own = [one for one in figures if one["data_set"] == title]
         names = [name for name, _ in others] + [one["model"] for one in own]
         if others:
@@ -72,3 +75,19 @@ def draw(
     figure.supxlabel(textwrap.fill(caption, 48 * wide), fontsize="medium")
     with storage.written_whole(path) as stream:
         figure.savefig(stream, format="png", dpi=120)
+
+
+def _size_of_panel(
+    columns: Sequence[Column], figures: Sequence[dict], beside: Sequence[published.Model]
+) -> tuple[float, float]:
+    """Returns the width and height of a panel in inches: more for many names, and for long ones."""
+    names = [
+        [x.name for x in beside if column.title in x.figures]
+        + [one["model"] for one in figures if one["data_set"] == column.title]
+        for column in columns
+    ]
+    # A name is 8 points high, and about half as wide a letter; 24 letters and 18 names fit into 4.6
+    # by 4 inches.
+    longest = max(len(name) for of_column in names for name in of_column)
+    most = max(map(len, names))
+    return 4.6 + 0.06 * max(0, longest - 24), 4 + 0.17 * max(0, most - 18)

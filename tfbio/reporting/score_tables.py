@@ -70,7 +70,12 @@ def figures_of(column: Column, run: Run, baseline: Run | None) -> dict:
     }
 
 
-def score_table(title: str, columns: Sequence[Column], models: Models) -> Table:
+def score_table(
+    title: str,
+    columns: Sequence[Column],
+    models: Models,
+    beside: Sequence[published.Model] = published.MODELS,
+) -> Table:
     """Makes a table of scores: published models, one answer to all, and our runs, in percent.
 
     BLURB's score stands there if one of our models has all 13 data sets.
@@ -80,6 +85,7 @@ def score_table(title: str, columns: Sequence[Column], models: Models) -> Table:
       columns: data sets; those of which no run is are left out.
       models: our runs, name of a model -> task -> its run; the mean over the seeds stands in the
         table.
+      beside: the published models.
 
     Returns:
       The `Table`: a row for each model and a column for each data set; our figures have two
@@ -95,12 +101,13 @@ def score_table(title: str, columns: Sequence[Column], models: Models) -> Table:
     }
     is_blurb = tuple(columns) == published.BLURB
     has_score = is_blurb and any(len(own) == len(columns) for own in means.values())
-    models_in_papers = [model for model in published.MODELS if _has_figure(model, shown)]
+    models_in_papers = [model for model in beside if _has_figure(model, shown)]
     trivial = trivial_runs(shown, models)
     above = [_published_row(model, shown, has_score) for model in models_in_papers]
     above += [_trivial_row(trivial, shown, has_score)] * bool(trivial)
     ours = [_own_row(name, own, shown, has_score) for name, own in means.items() if own]
-    notes = _notes_on_papers(models_in_papers) + _notes_on_trivial(trivial)
+    named = [column.title for column in shown] + ["BLURB score"] * has_score
+    notes = notes_on_papers(models_in_papers, named) + _notes_on_trivial(trivial)
     if is_blurb:
         notes += _notes_on_missing(means, columns, models)
     notes += _notes_on_test_sets(shown, models)
@@ -144,13 +151,29 @@ def _own_row(
     return row
 
 
-def _notes_on_papers(models: Sequence[published.Model]) -> list[str]:
-    """Returns the sources of the models' figures, and then what the models' tables say of them."""
+def notes_on_papers(models: Sequence[published.Model], shown: Sequence[str]) -> list[str]:
+    """Returns the notes on the published models of a table: their sources, and what is to be known.
+
+    Args:
+      models: the published models that have a row.
+      shown: the headings of its columns of scores.
+    """
     sources: dict[str, list[str]] = {}
+    remarks: dict[str, list[str]] = {}
     for model in models:
         sources.setdefault(model.source, []).append(model.name)
-    named = [f"{', '.join(names)}: {source}." for source, names in sources.items()]
-    return named + [f"{model.name}: {model.note}" for model in models if model.note]
+    for model in models:
+        if model.note:
+            remarks.setdefault(model.note, []).append(model.name)
+    for model in models:
+        titles: dict[str, list[str]] = {}
+        for title in shown:
+            if title in model.notes:
+                titles.setdefault(model.notes[title], []).append(title)
+        for text, of in titles.items():
+            remarks.setdefault(text, []).append(f"{model.name} ({'; '.join(of)})")
+    lines = [f"{', '.join(names)}: {source}." for source, names in sources.items()]
+    return lines + [f"{', '.join(names)}: {text}" for text, names in remarks.items()]
 
 
 def _notes_on_trivial(trivial: Mapping[Column, Run]) -> list[str]:
@@ -264,13 +287,19 @@ def _two_digits(figure: float | None, sign: str = "") -> str:
     return "" if figure is None else f"{figure:{sign}.2f}"
 
 
-def csv_text(columns: Sequence[Column], figures: Sequence[dict], models: Models) -> str:
+def csv_text(
+    columns: Sequence[Column],
+    figures: Sequence[dict],
+    models: Models,
+    beside: Sequence[published.Model] = published.MODELS,
+) -> str:
     """Returns report.csv, the text of the table of all scores, not rounded: ours, trivial, papers'.
 
     Args:
       columns: the columns of our runs; papers' figures of other data sets are left out.
       figures: a dict for each run and column, see `figures_of`.
       models: our runs: name of a model -> task -> its run.
+      beside: the published models.
 
     Returns:
       Text of CSV: a header, and a line for each figure, in percent. The columns are model, task,
@@ -286,7 +315,7 @@ def csv_text(columns: Sequence[Column], figures: Sequence[dict], models: Models)
         row |= {"metric": column.metric, "figure": percent(column, run), "source": run.folder}
         writer.writerow(row)
     for title, task, metric, *_ in columns:
-        for model in published.MODELS:
+        for model in beside:
             if title in model.figures:
                 row = {"model": model.name, "task": task, "data_set": title, "metric": metric}
                 writer.writerow(row | {"figure": model.figures[title], "source": model.source})

@@ -1,5 +1,6 @@
 """The chart of scores: its words are inside of it and explain its marks."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -20,23 +21,22 @@ def draw(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Figure, "savefig", savefig)
 
-    def draw(columns, one_answer=None, **more):
+    def draw(columns, one_answer=None, beside=published.MODELS, **more):
         own = {"model": "ours", "figure": 80.0, "values": "79.0 81.0"} | more
         trivial = dict.fromkeys(columns, one_answer) if one_answer else {}
         figures = [{"data_set": column.title, **own} for column in columns]
-        score_chart.draw(columns, figures, trivial, tmp_path / "report.png")
+        score_chart.draw(columns, figures, trivial, tmp_path / "report.png", beside)
         return drawn[-1]
 
     return draw
 
 
 @pytest.mark.parametrize("panels", [1, 2, 5])
-def test_the_words_about_the_scores_are_inside_of_the_picture(panels, draw, monkeypatch):
+def test_the_words_about_the_scores_are_inside_of_the_picture(panels, draw):
     aside = "3,000 of 4,797 test examples, or the folder with data of one's own"
     columns = [published.Column(f"task {number}, {aside}", "", "") for number in range(panels)]
     known = replace(published.MODELS[0], figures={columns[0].title: "82.00"})
-    monkeypatch.setattr(published, "MODELS", (known,))
-    figure = draw(columns, one_answer=80.5, low=78.0, high=82.0)
+    figure = draw(columns, one_answer=80.5, beside=(known,), low=78.0, high=82.0)
     caption = figure._supxlabel.get_window_extent()
     # All that it can say.
     said = " ".join(figure._supxlabel.get_text().split())
@@ -76,3 +76,17 @@ def test_the_words_about_the_scores_are_inside_of_the_picture(panels, draw, monk
 def test_the_caption_explains_the_marks_that_are_there(title, drawn_too, said, draw):
     figure = draw([published.Column(title, "", "")], **drawn_too)
     assert " ".join(figure._supxlabel.get_text().split()) == said
+
+
+@pytest.mark.parametrize("paper", ["", "pubmedbert", "biomegatron"])
+def test_the_names_of_the_models_do_not_overlap(paper, draw):
+    columns = [published.BLURB[0], published.BLURB[6]]
+    figure = draw(columns, beside=published.models_of(paper) if paper else published.MODELS)
+    # Saving left the figure with another number of dots an inch than its text was laid out for.
+    figure.draw_without_rendering()
+    for axis in figure.axes:
+        names = [label.get_window_extent() for label in axis.get_yticklabels()]
+        assert len(names) > 10 and not any(x.overlaps(y) for x, y in itertools.pairwise(names))
+        assert min(name.x0 for name in names) >= 0
+        # Room for the marks beside the longest name.
+        assert axis.bbox.width > 0.4 * figure.bbox.width / 2

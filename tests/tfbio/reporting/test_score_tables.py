@@ -43,3 +43,19 @@ def test_what_a_blurb_score_lacks_says_which_test_set_there_is(monkeypatch):
     table = score_tables.score_table("BLURB", published.BLURB, {"ours": runs(True)})
     assert "GAD" not in table.header and "BLURB score" not in table.header
     assert "ours has no BLURB score: GAD (fold 3 of 10) missing." in table.notes
+
+
+def test_notes_of_published_models_are_told_once():
+    models = [
+        published.Model("a", "X, Table 1", {"DDI": "80.0"}, note="Of dev sets."),
+        published.Model("b", "X, Table 1", {"DDI": "81.0"}, note="Of dev sets."),
+        published.Model(
+            "c", "Y", {"DDI": "82.0", "GAD": "1.0"}, notes={"DDI": "So.", "GAD": "No."}
+        ),
+    ]
+    assert score_tables.notes_on_papers(models, ["DDI"]) == [
+        "a, b: X, Table 1.",
+        "c: Y.",
+        "a, b: Of dev sets.",
+        "c (DDI): So.",
+    ]
