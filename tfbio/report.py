@@ -30,6 +30,7 @@ from absl import flags
 from tfbio.base import cli, errors, storage
 from tfbio.reporting import (
     curves,
+    group_means,
     published,
     published_tables,
     results,
@@ -164,6 +165,8 @@ def _tables(
         )
     ]
     shown = [table for table in scores if len(table.rows) > table.above]
+    if any(model.means for model in beside):
+        shown += filter(None, [group_means.means_table(models, beside)])
     return [*shown, score_tables.runs_table(figures)]
 
 
