@@ -91,8 +91,7 @@ class Model:
       blurb_score: BLURB's score in percent, as text as it is printed; "" if it is not.
       means: the name of a group of bio-lm's tasks, or "All" -> the mean score that is printed.
       note: a sentence on how the scores differ from the others; "" if they do not.
-      notes: title of a `Column`, "BLURB score" or the name of a mean -> what is to be known about
-        this score.
+      notes: title of a `Column`, "BLURB score" or the name of a mean -> the note on this score.
     """
 
     name: str
@@ -140,7 +139,7 @@ def models_of(paper: str) -> list[Model]:
       paper: one of `published_tables.PAPERS`.
 
     Returns:
-      A list of `Model`s, named as printed, in the order of the tables, with the notes on their
+      A list of `Model`s, in the order of the tables, with the notes on their
       scores.
 
     Raises:
@@ -219,6 +218,6 @@ MODELS = tuple(
         ("BioM-ALBERT xxlarge", "biom", 2, "BioM-ALBERT xxlarge 264K"),
         ("BioMegatron 345m, 30k", "biomegatron", 1, "BioMegatron, 345m, Bio-vocab-30k"),
         ("BioMegatron 345m, uncased", "biomegatron", 2, "BioMegatron, 345m, BERT-uncased"),
-        ("bio-lm large", "bio_lm", 2, "Ours-large"),
+        ("bio-lm large", "bio_lm", 2, "bio-lm large"),
     )
 )

@@ -1,9 +1,9 @@
 """Reads the results tables of five papers, cell by cell, from `published_tables.json`.
 
 The file has a table as the paper prints it, a row on a line, so that it can be held beside the
-paper. A paper says which task and metric of tfbio a printed data set is. A note on a row and a
-column ("": each) says where a printed mean is not that of its cells, where the paper's text or
-another paper has another figure, and what a figure stands for. The papers:
+paper. "data_sets" maps the printed name of a data set to a task and metric of tfbio. A note has a
+row, a column ("" for each of them) and a sentence: it says where a printed mean is not that of its
+cells, and where the paper's text or another paper has another figure. The papers:
 
   bioelectra   Kanakarajan et al. (2021): Tables 2 to 4
   pubmedbert   Gu et al. (2021), with BLURB: Tables 6 to 12
@@ -50,10 +50,11 @@ class Cell(NamedTuple):
       table: the number of the table.
       row: the label of its row; several labels, between commas.
       column: the heading of its column.
-      value: what stands in it, as printed. Scores are percentages.
-      model: of scores, the labels of row and column that are no data set or metric, between commas.
-      data_set: what it is a score of; empty for other cells.
-      note: what is to be known about it; else "".
+      value: its text, as printed. Scores are percentages.
+      model: of scores, the labels of row and column that are no data set or metric, between commas;
+        by the file's "names" for labels such as "ours" or "+PM".
+      data_set: the data set and metric of a score; empty for other cells.
+      note: the notes on the cell; else "".
     """
 
     paper: str
@@ -94,7 +95,7 @@ def source(paper: str, table: int) -> str:
 
 
 def note(paper: str, table: int) -> str:
-    """Returns what is to be known about all scores of a published table, a sentence; "" if nothing.
+    """Returns the note on all scores of a published table, a sentence; "" if there is none.
 
     Args:
       paper: one of `PAPERS`.
@@ -108,7 +109,7 @@ def note(paper: str, table: int) -> str:
 
 
 def data_set(paper: str, name: str) -> DataSet:
-    """Returns what a name that a paper prints stands for: a task and metric of tfbio, or a mean.
+    """Looks up the data set, or the mean, that a paper prints under a name.
 
     Args:
       paper: one of `PAPERS`.
@@ -148,7 +149,7 @@ def cells(paper: str) -> tuple[Cell, ...]:
 
 
 def _cell(paper: str, table: dict, labels: list[str], column: str, value: str) -> Cell:
-    """Makes a cell from the labels of its row, the heading of its column, and what it prints."""
+    """Makes a cell from the labels of its row, the heading of its column, and its text."""
     row, names = ", ".join(labels), [*labels, column]
     no_score = ("", DataSet())
     model, measured = _measured(paper, table, names) if table.get("scores", True) else no_score
@@ -177,7 +178,10 @@ def _measured(paper: str, table: dict, names: list[str]) -> tuple[str, DataSet]:
             measured = measured._replace(metric=metrics[name])
     if not any(measured):
         return "", measured
-    rest = [name for name in names if name not in data_sets and name not in metrics]
+    called = _papers()[paper].get("names", {})
+    rest = [
+        called.get(name, name) for name in names if name not in data_sets and name not in metrics
+    ]
     if table.get("model") and rest[0] != table["model"]:
         rest = [table["model"], *rest]
     return ", ".join(rest), measured

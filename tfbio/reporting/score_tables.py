@@ -152,7 +152,7 @@ def _own_row(
 
 
 def notes_on_papers(models: Sequence[published.Model], shown: Sequence[str]) -> list[str]:
-    """Returns the notes on the published models of a table: their sources, and what is to be known.
+    """Returns the notes on the published models of a table: their sources, then other notes.
 
     Args:
       models: the published models that have a row.

@@ -5,7 +5,7 @@ import pytest
 from tfbio.reporting import group_means, published, results
 
 # Lewis et al. (2020), Table 2: means that its cells, which are rounded, do not give.
-OTHERS = {("RoBERTa-base", "PubMed"): "81.2", ("Ours-base", "Clinical"): "85.0"}
+OTHERS = {("RoBERTa-base", "PubMed"): "81.2", ("bio-lm base", "Clinical"): "85.0"}
 
 
 def of_table_2():
@@ -29,7 +29,7 @@ def test_the_large_models_means_are_the_printed_ones():
         "Classif.": "82.6",
         "All": "85.8",
     }
-    (large,) = (model for model in of_table_2() if model.name == "Ours-large")
+    (large,) = (model for model in of_table_2() if model.name == "bio-lm large")
     assert {title: float(score) for title, score in large.figures.items()} == cells
 
 
@@ -66,7 +66,7 @@ def test_our_means_stand_below_the_papers(clinical):
     table = group_means.means_table({"ours": clinical}, published.models_of("bio_lm"))
     assert table.header == ["model", "Clinical", "PubMed", "Seq. Lab.", "Classif.", "All"]
     assert table.rows[-1] == ["ours", "20.00", "", "", "", ""]
-    assert table.rows[7] == ["Ours-large", "86.8", "85.5", "87.9", "82.6", "85.8"]
+    assert table.rows[7] == ["bio-lm large", "86.8", "85.5", "87.9", "82.6", "85.8"]
     assert table.above == len(table.rows) - 1 == 8 + 5 + 3
     assert "RoBERTa-base (PubMed): The cells give 81.2 (81.154)." in table.notes
     clinical.pop("mednli")
