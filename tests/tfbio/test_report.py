@@ -173,7 +173,8 @@ def test_all_models_of_one_paper_stand_beside_the_runs(write, tmp_path):
     assert "| BioM-BERT L 100K |  | 78.8 |\n" in text
     assert "BioELECTRA" not in text and "bio-lm" not in text
     assert (
-        "- BioBERT B (BC5-chem): Said to be from Gu et al. (2021), whose Table 6 has 92.85." in text
+        "- BC5-chem of BioBERT B: Said to be from Gu et al. (2021), whose Table 6 has 92.85."
+        in text
     )
     papers = [row for row in read_csv(output) if row["source"].startswith("Alrowili")]
     assert [row["data_set"] for row in papers] == ["BC5-chem"] * 14 + ["ChemProt"] * 18

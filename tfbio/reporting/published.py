@@ -216,8 +216,8 @@ MODELS = tuple(
         ("BioM-ELECTRA large", "biom", 2, "BioM-ELECTRA L"),
         ("BioM-BERT large", "biom", 2, "BioM-BERT L 690K"),
         ("BioM-ALBERT xxlarge", "biom", 2, "BioM-ALBERT xxlarge 264K"),
-        ("BioMegatron 345m, 30k", "biomegatron", 1, "BioMegatron, 345m, Bio-vocab-30k"),
-        ("BioMegatron 345m, uncased", "biomegatron", 2, "BioMegatron, 345m, BERT-uncased"),
+        ("BioMegatron 345m, 30k", "biomegatron", 1, "BioMegatron (345m, Bio-vocab-30k)"),
+        ("BioMegatron 345m, uncased", "biomegatron", 2, "BioMegatron (345m, BERT-uncased)"),
         ("bio-lm large", "bio_lm", 2, "bio-lm large"),
     )
 )

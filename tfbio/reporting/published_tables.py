@@ -51,8 +51,8 @@ class Cell(NamedTuple):
       row: the label of its row; several labels, between commas.
       column: the heading of its column.
       value: its text, as printed. Scores are percentages.
-      model: of scores, the labels of row and column that are no data set or metric, between commas;
-        by the file's "names" for labels such as "ours" or "+PM".
+      model: of scores, the labels of row and column that are no data set or metric, such as
+        "BioBERT (110m, BERT-cased)"; by the file's "names" for labels such as "ours" or "+PM".
       data_set: the data set and metric of a score; empty for other cells.
       note: the notes on the cell; else "".
     """
@@ -184,4 +184,5 @@ def _measured(paper: str, table: dict, names: list[str]) -> tuple[str, DataSet]:
     ]
     if table.get("model") and rest[0] != table["model"]:
         rest = [table["model"], *rest]
-    return ", ".join(rest), measured
+    variant = f" ({', '.join(rest[1:])})" if rest[1:] else ""
+    return rest[0] + variant, measured

@@ -171,7 +171,7 @@ def notes_on_papers(models: Sequence[published.Model], shown: Sequence[str]) -> 
             if title in model.notes:
                 titles.setdefault(model.notes[title], []).append(title)
         for text, of in titles.items():
-            remarks.setdefault(text, []).append(f"{model.name} ({'; '.join(of)})")
+            remarks.setdefault(text, []).append(f"{'; '.join(of)} of {model.name}")
     lines = [f"{', '.join(names)}: {source}." for source, names in sources.items()]
     return lines + [f"{', '.join(names)}: {text}" for text, names in remarks.items()]
 

@@ -68,6 +68,6 @@ def test_our_means_stand_below_the_papers(clinical):
     assert table.rows[-1] == ["ours", "20.00", "", "", "", ""]
     assert table.rows[7] == ["bio-lm large", "86.8", "85.5", "87.9", "82.6", "85.8"]
     assert table.above == len(table.rows) - 1 == 8 + 5 + 3
-    assert "RoBERTa-base (PubMed): The cells give 81.2 (81.154)." in table.notes
+    assert "PubMed of RoBERTa-base: The cells give 81.2 (81.154)." in table.notes
     clinical.pop("mednli")
     assert group_means.means_table({"ours": clinical}, published.models_of("bio_lm")) is None

@@ -176,13 +176,13 @@ def test_a_paper_has_the_models_that_we_chose():
 
 def test_variants_of_a_model_stand_beside_it():
     models = {own.name: own for own in published.models_of("pubmedbert")}
-    assert models["PubMedBERT, BIOUL"].figures == {
+    assert models["PubMedBERT (BIOUL)"].figures == {
         "BC5-chem": "93.37",
         "BC5-disease": "85.59",
         "JNLPBA": "79.98",
     }
-    assert models["PubMedBERT, + adversarial"].blurb_score == "80.68"
-    assert "PubMedBERT, PubMed, Whole Word" not in models
+    assert models["PubMedBERT (+ adversarial)"].blurb_score == "80.68"
+    assert "PubMedBERT (PubMed, Whole Word)" not in models
     best = {own.name: own for own in published.models_of("bio_lm")}["best of bio-lm's paper"]
     # Printed as 87.2*.
     assert best.figures["HoC, macro F1"] == "87.2"

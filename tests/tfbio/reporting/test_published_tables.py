@@ -1,7 +1,9 @@
 """The published tables against the papers' text, against each other, and their means."""
 
+import json
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +11,7 @@ from tests import reference
 from tfbio.reporting import published, published_tables
 from tfbio.task_types.task_table import TASKS
 
+FILE = Path(published_tables.__file__).with_suffix(".json")
 # Rows times columns; of BioM less the 3 and 19 cells with "-".
 CELLS = {
     "bioelectra": {2: 14 * 6, 3: 4 * 8, 4: 19 * 4},
@@ -182,6 +185,23 @@ def test_every_row_is_in_biomegatrons_text():
     ]
 
 
+def test_every_note_is_on_a_cell():
+    notes = {
+        (paper, table["number"], *note[:2])
+        for paper, own in json.loads(FILE.read_text(encoding="utf-8")).items()
+        for table in own["tables"]
+        for note in table.get("notes", ())
+    }
+    cells = {
+        (cell.paper, cell.table, row, column)
+        for paper in published_tables.PAPERS
+        for cell in published_tables.cells(paper)
+        for row in (cell.row, "")
+        for column in (cell.column, "")
+    }
+    assert len(notes) > 40 and notes <= cells
+
+
 def test_every_task_and_metric_is_ours():
     cells = [cell for paper in published_tables.PAPERS for cell in published_tables.cells(paper)]
     measured = {cell.data_set for cell in cells if cell.score}
@@ -247,8 +267,8 @@ def test_bio_lms_tables_print_the_same_models():
     for first, table, model in (
         ("RoBERTa-base", 3, "RoBERTa-base"),
         ("RoBERTa-large", 3, "RoBERTa-large"),
-        ("bio-lm base", 3, "RoBERTa-base +PM+M3+Voc. (bio-lm base)"),
-        ("bio-lm large", 3, "RoBERTa-large +PM+M3+Voc. (bio-lm large)"),
+        ("bio-lm base", 3, "bio-lm base (+PM+M3+Voc.)"),
+        ("bio-lm large", 3, "bio-lm large (+PM+M3+Voc.)"),
         ("bio-lm base", 6, "bio-lm base"),
         ("bio-lm large", 6, "bio-lm large"),
     ):
@@ -284,15 +304,15 @@ def test_figures_from_other_papers_are_theirs_or_have_a_note():
             x: y.score for x, y in theirs[other].items()
         }
     # By the caption of BioM's Table 2.
-    megatron = scores_of("biomegatron", 1)["BioMegatron, 345m, Bio-vocab-50k"]
-    megatron |= scores_of("biomegatron", 2)["BioMegatron, 345m, BERT-uncased"]
+    megatron = scores_of("biomegatron", 1)["BioMegatron (345m, Bio-vocab-50k)"]
+    megatron |= scores_of("biomegatron", 2)["BioMegatron (345m, BERT-uncased)"]
     megatron |= scores_of("biomegatron", 7)["BioMegatron-345m"]
     said = {
         "RoBERTa B": theirs["RoBERTa cased"],
         "SciBERT B": theirs["SciBERT cased"],
         "BioBERT B": theirs["BioBERT cased"],
         "PubMedBERT B": theirs["PubMedBERT uncased"],
-        "PubMedBERT B+": scores_of("pubmedbert", 8)["PubMedBERT, PubMed + PMC"],
+        "PubMedBERT B+": scores_of("pubmedbert", 8)["PubMedBERT (PubMed + PMC)"],
         "BioRoBERTa L": scores_of("bio_lm", 2)["bio-lm large"],
         "BioMegaTron 345m": megatron,
     }
@@ -312,19 +332,19 @@ def test_figures_from_other_papers_are_theirs_or_have_a_note():
 @pytest.mark.parametrize(
     ("paper", "table", "of", "other", "models"),
     [
-        ("biomegatron", 1, "BioBERT, 110m, BERT-cased", ("pubmedbert", 6, "BioBERT cased"), 4),
+        ("biomegatron", 1, "BioBERT (110m, BERT-cased)", ("pubmedbert", 6, "BioBERT cased"), 4),
         (
             "biomegatron",
             1,
-            "PubMedBERT, 110m, PubMedBERT-uncased (30k)",
+            "PubMedBERT (110m, PubMedBERT-uncased (30k))",
             ("pubmedbert", 6, "PubMedBERT uncased"),
             4,
         ),
         (
             "biomegatron",
             5,
-            "Megatron-1.2b, 5 * 10^5 steps",
-            ("biomegatron", 1, "BioMegatron, 1.2b, BERT-uncased"),
+            "Megatron-1.2b (5 * 10^5 steps)",
+            ("biomegatron", 1, "BioMegatron (1.2b, BERT-uncased)"),
             3,
         ),
     ],

@@ -57,5 +57,5 @@ def test_notes_of_published_models_are_told_once():
         "a, b: X, Table 1.",
         "c: Y.",
         "a, b: Of dev sets.",
-        "c (DDI): So.",
+        "DDI of c: So.",
     ]
