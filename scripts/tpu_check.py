@@ -193,10 +193,14 @@ def _lower(settings: PretrainingConfig, cores: int) -> str:
     trainer = Pretrainer(settings, tokens, strategy)
     shape = [settings.train_batch_size // cores, settings.sequence_length]
     rows = {name: tf.ones(shape, tf.int32) for name in PACKED}
+    if settings.sentence_pair_loss:  # whose examples are not packed
+        rows = {name: tf.ones(shape, tf.int32) for name in FEATURES}
+        rows["label"] = tf.ones(shape[:1], tf.int32)
     return tpu_program.stablehlo(strategy, trainer.replica_train_step, rows)
 
 
-PACKED = ("input_ids", "input_mask", "segment_ids", "document_ids", "position_ids")
+FEATURES = ("input_ids", "input_mask", "segment_ids")
+PACKED = (*FEATURES, "document_ids", "position_ids")
 
 
 def _compile(text: str, settings: PretrainingConfig, tpu: str) -> dict:

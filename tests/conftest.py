@@ -110,6 +110,17 @@ def examples_folder(documents_folder, vocab_file, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def pairs_folder(documents_folder, vocab_file, tmp_path_factory):
+    """Pairs of segments with labels of next sentences, of 64 tokens."""
+    folder = tmp_path_factory.mktemp("pairs") / "examples_64"
+    settings = examples.ExampleSettings(
+        "next_sentence", sequence_length=64, held_out_fraction=0.2, shards=2
+    )
+    examples.make_examples(documents_folder, vocab_file, folder, settings, runner=ONE_WORKER)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def command():
     """Runs `python -m data_prep.<stage> <flags>` as a user does."""
 

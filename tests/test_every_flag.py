@@ -106,6 +106,11 @@ PAIRS = [
     ),
     (
         "run_pretraining.py",
+        "--set=sentence_pair_loss=true --set=objective=mlm",
+        "sentence_pair_loss goes with sentence_pair_head = true",
+    ),
+    (
+        "run_pretraining.py",
         "--set=generator_warmup_steps=5 --set=objective=mlm",
         "generator_warmup_steps needs a generator",
     ),

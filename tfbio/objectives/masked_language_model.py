@@ -1,7 +1,8 @@
 """Masked language model: the encoder fills in masked tokens.
 
-Devlin et al. (2019), "BERT", section 3.1, task 1, without next-sentence prediction: RoBERTa's,
-BioM-BERT's and bio-lm's objective. ELECTRA's generator (`electra.py`) has the same head.
+Devlin et al. (2019), "BERT", section 3.1, task 1: RoBERTa's, BioM-BERT's and bio-lm's objective.
+BERT and ALBERT learn sentence pairs beside it (`sentence_pairs.py`). ELECTRA's generator
+(`electra.py`) has the same head.
 """
 
 from typing import NamedTuple
@@ -18,18 +19,33 @@ from tfbio.objectives import accumulation, output_weight_gradients
 from tfbio.objectives.accumulation import Part
 from tfbio.objectives.masking import MaskedBatch
 from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.objectives.sentence_pairs import (
+    SentencePairHead,
+    SentencePairMetrics,
+    sentence_pair_loss,
+)
+
+# What a batch holds beside the arguments of an encoder.
+_NOT_FOR_THE_ENCODER = ("input_ids", "label")
 
 
 class MaskedLanguageModelOutput(NamedTuple):
     """The results of a forward pass; B examples, N masked tokens, V words.
 
     Attributes:
-      loss: float32 [], these examples' share of the mean over all masked tokens.
+      loss: float32 [], `mlm_loss`, and `sentence_pair_loss` on top where there is one.
       logits: float32 [B, N, V].
+      mlm_loss: float32 [], these examples' share of the mean over all masked tokens.
+      sentence_pair_loss: float32 [], their share of the mean over all examples; None without
+        `config.sentence_pair_loss`.
+      sentence_pair_logits: float32 [B, 2], or None.
     """
 
     loss: tf.Tensor
     logits: tf.Tensor
+    mlm_loss: tf.Tensor
+    sentence_pair_loss: tf.Tensor | None = None
+    sentence_pair_logits: tf.Tensor | None = None
 
 
 class MaskedLanguageModel(keras.layers.Layer):
@@ -52,7 +68,7 @@ class MaskedLanguageModel(keras.layers.Layer):
         self.head = MaskedLanguageModelHead(config.encoder)
         self.sentence_pair_head = None
         if config.sentence_pair_head:
-            self.sentence_pair_head = SentencePairHead(config.encoder)
+            self.sentence_pair_head = SentencePairHead(config.encoder, config.sentence_pair_loss)
 
     def call(
         self,
@@ -69,7 +85,8 @@ class MaskedLanguageModel(keras.layers.Layer):
 
         Args:
           batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each, of static shape;
-            where examples hold several documents, also `document_ids` and `position_ids`.
+            where examples hold several documents, also `document_ids` and `position_ids`; for
+            `config.sentence_pair_loss` also `label`, int32 [B].
           masked: the batch with masked tokens: `input_ids`, int32 [B, L], `positions` and `ids`,
             int32 [B, N], and `weights`, float32 [B, N].
           seed: int32 [2], keys the dropout.
@@ -79,16 +96,30 @@ class MaskedLanguageModel(keras.layers.Layer):
 
         Returns:
           A named tuple of `loss`, float32 [], these examples' share of the mean over the global
-          batch's masked tokens, and `logits`, float32 [B, N, V].
+          batch's masked tokens, and `logits`, float32 [B, N, V]. With `config.sentence_pair_loss`
+          their share of the mean over its examples is added to `loss` (BERT's
+          `run_pretraining.py:model_fn` and ALBERT's add the two with the same weight).
+
+        Raises:
+          KeyError: `config.sentence_pair_loss` is set, and the batch has no `label`.
         """
         part = part or accumulation.whole(batch, masked)
-        context = {name: values for name, values in batch.items() if name != "input_ids"}
+        context = {
+            name: values for name, values in batch.items() if name not in _NOT_FOR_THE_ENCODER
+        }
         dropout_seed = part.dropout_seed(seed) if training else None
         hidden = self.encoder(masked.input_ids, **context, seed=dropout_seed)
         if output_weights is None:
             output_weights = self.encoder.embeddings.word
         logits = self.head(hidden, masked.positions, output_weights)
-        return MaskedLanguageModelOutput(masked_loss(logits, masked, part), logits)
+        mlm_loss = masked_loss(logits, masked, part)
+        if not self.config.sentence_pair_loss:
+            return MaskedLanguageModelOutput(mlm_loss, logits, mlm_loss)
+        pair_logits = self.sentence_pair_head(hidden)
+        pair_loss = sentence_pair_loss(pair_logits, batch["label"], part)
+        return MaskedLanguageModelOutput(
+            mlm_loss + pair_loss, logits, mlm_loss, pair_loss, pair_logits
+        )
 
     def gradients(
         self,
@@ -103,15 +134,16 @@ class MaskedLanguageModel(keras.layers.Layer):
         Args:
           variables: the variables to differentiate with respect to.
           batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each; where examples hold
-            several documents, also `document_ids` and `position_ids`.
+            several documents, also `document_ids` and `position_ids`; for
+            `config.sentence_pair_loss` also `label`, int32 [B].
           masked: the batch with masked tokens, int32 [B, L] and [B, N] and float32 [B, N].
           seed: int32 [2], keys the dropout.
           part: which of the replica's examples these are; None: all.
 
         Returns:
-          A pair of the output, a named tuple of `loss`, float32 [], and `logits`, float32
-          [B, N, V], and a list of a gradient for each variable: a tensor of its shape and dtype, or
-          a `tf.IndexedSlices` of it; None where the loss does not depend on it.
+          A pair of the output, as of `call`, and a list of a gradient for each variable: a tensor
+          of its shape and dtype, or a `tf.IndexedSlices` of it; None where the loss does not depend
+          on it.
         """
 
         def forward(output_weights: tf.Tensor) -> tuple[tf.Tensor, MaskedLanguageModelOutput]:
@@ -137,16 +169,27 @@ class MaskedLanguageModelMetrics:
 
     The figures are of training or of held-out text.
 
+    Args:
+      with_sentence_pairs: True if the model has a sentence-pair loss, too.
+
     Attributes:
       loss: the mean of the loss, named "loss".
       accuracy: the share of masked tokens that are predicted, named "accuracy".
-      all: the list of both; each is a Keras metric whose result is float32 [].
+      mlm_loss: the mean of the loss without the one of sentence pairs, named "mlm_loss"; None
+        where the two losses are the same.
+      sentence_pairs: a `SentencePairMetrics`, or None.
+      all: the list of all; each is a Keras metric whose result is float32 [].
     """
 
-    def __init__(self) -> None:
+    def __init__(self, with_sentence_pairs: bool = False) -> None:
         self.loss = keras.metrics.Mean("loss")
         self.accuracy = keras.metrics.Mean("accuracy")
         self.all = [self.loss, self.accuracy]
+        self.mlm_loss = self.sentence_pairs = None
+        if with_sentence_pairs:
+            self.mlm_loss = keras.metrics.Mean("mlm_loss")
+            self.sentence_pairs = SentencePairMetrics()
+            self.all += [self.mlm_loss, *self.sentence_pairs.all]
 
     def update(
         self,
@@ -160,16 +203,20 @@ class MaskedLanguageModelMetrics:
         Call it in a replica's context.
 
         Args:
-          batch: int32 [B, L] each, by name; not read.
+          batch: int32 by name; `label`, [B], is read where there is a sentence-pair loss.
           masked: the batch with masked tokens; its `ids`, int32 [B, N], and `weights`, float32
             [B, N], are read.
           part: which of the replica's examples these are; its `shares` is read.
-          output: the output of `MaskedLanguageModel` for them: `loss`, float32 [], and `logits`,
-            float32 [B, N, V].
+          output: the output of `MaskedLanguageModel` for them, with losses, float32 [], and
+            `logits`, float32 [B, N, V].
         """
         self.loss.update_state(output.loss * part.shares)
         predicted = most_likely(output.logits)
         self.accuracy.update_state(predicted == masked.ids, masked.weights)
+        if self.sentence_pairs is not None:
+            self.mlm_loss.update_state(output.mlm_loss * part.shares)
+            pairs = output.sentence_pair_logits, output.sentence_pair_loss
+            self.sentence_pairs.update(batch["label"], *pairs, part)
 
 
 class MaskedLanguageModelHead(keras.layers.Layer):
@@ -233,39 +280,6 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         """
         share = (counts + 1.0) / (counts.sum() + len(counts))
         self.output_bias.assign(np.log(share))
-
-
-class SentencePairHead(keras.layers.Layer):
-    """The head for sentence pairs of a masked language model that came in with one: BERT's pooler.
-
-    Its classifier is BERT's of next sentences, or ALBERT's of sentence order. No objective here
-    trains the head: its weights, which are not trainable, go out as they came in.
-
-    Args:
-      config: the settings of the encoder whose output the head sees.
-
-    Attributes:
-      pooler: a `Dense` from hidden_size to hidden_size.
-      classifier: a `Dense` from hidden_size to 2.
-    """
-
-    def __init__(self, config: EncoderConfig):
-        super().__init__(name="sentence_pair", trainable=False)
-        size, deviation = config.hidden_size, config.initializer_range
-        self.pooler = Dense(size, size, deviation, "pooler")
-        self.classifier = Dense(size, 2, deviation, "classifier")
-
-    def call(self, hidden: tf.Tensor) -> tf.Tensor:
-        """Computes a masked language model's logits for the two classes of sentence pairs.
-
-        Args:
-          hidden: any float dtype [B, L, hidden_size], the encoder's output; the first token is
-            read.
-
-        Returns:
-          float32 [B, 2].
-        """
-        return tf.cast(self.classifier(tf.tanh(self.pooler(hidden[:, 0]))), tf.float32)
 
 
 def most_likely(logits: tf.Tensor) -> tf.Tensor:

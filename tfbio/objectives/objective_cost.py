@@ -54,7 +54,10 @@ def parameters(config: PretrainingConfig) -> Parameters:
     shape = config.encoder
     encoder = encoder_parameters(shape)
     if config.objective == "mlm":
-        return Parameters(encoder, 0, encoder + word_head_parameters(shape))
+        learnt = encoder + word_head_parameters(shape)
+        if config.sentence_pair_loss:
+            learnt += sum((i + 1) * o for i, o in _sentence_pair_head(shape))
+        return Parameters(encoder, 0, learnt)
     generator = 0
     if not config.uniform_generator:
         generator = word_head_parameters(config.generator)
@@ -87,6 +90,8 @@ def example_flops(
     if config.objective == "mlm":
         forward = encoder_flops(config.encoder, sequence_length)
         forward += word_flops(config.encoder, masked_tokens)
+        if config.sentence_pair_loss:
+            forward += product_flops(_sentence_pair_head(config.encoder), 1)
     else:
         forward = encoder_flops(config.encoder, sequence_length)
         forward += product_flops(_discriminator_head(config.encoder), sequence_length)
@@ -129,3 +134,8 @@ def run_flops(config: PretrainingConfig, first_step: int = 0, last_step: int | N
 def _discriminator_head(shape: EncoderConfig) -> list[tuple[int, int]]:
     """Returns (inputs, outputs) of each product of the head."""
     return [(shape.hidden_size, shape.hidden_size), (shape.hidden_size, 1)]
+
+
+def _sentence_pair_head(shape: EncoderConfig) -> list[tuple[int, int]]:
+    """Returns (inputs, outputs) of each product of the head, which sees one token."""
+    return [(shape.hidden_size, shape.hidden_size), (shape.hidden_size, 2)]

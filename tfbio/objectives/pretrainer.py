@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
@@ -44,7 +45,8 @@ class Pretrainer:
         the steps.
       masking: the settings of `masking.mask_tokens`.
       train_dataset: batches of int32 [B, L] each, by name (`input_ids`, `input_mask`,
-        `segment_ids`; `document_ids` and `position_ids` of packed examples). Set it before `train`.
+        `segment_ids`; `document_ids` and `position_ids` of packed examples; `label`, [B], of
+        sentence pairs). Set it before `train`.
       eval_dataset: the batches of an evaluation, of the same form; None at first. Set it before
         `evaluate`.
       train_metrics, eval_metrics: the model's metrics in training and in evaluation,
@@ -86,7 +88,8 @@ class Pretrainer:
             if config.objective == "electra":
                 self.model, make_metrics = Electra(config), ElectraMetrics
             else:
-                self.model, make_metrics = MaskedLanguageModel(config), MaskedLanguageModelMetrics
+                self.model = MaskedLanguageModel(config)
+                make_metrics = partial(MaskedLanguageModelMetrics, config.sentence_pair_loss)
             self.optimizer = _make_optimizer(config)
             # Here, and not in the first step: several replicas cannot make variables in a graph.
             self.optimizer._create_all_weights(self.model.trainable_variables)
@@ -131,8 +134,8 @@ class Pretrainer:
         """The batches that the pretrainer trains on from its current step on; None until it is set.
 
         A batch is int32 [B, L] each, by name: `input_ids`, `input_mask`, `segment_ids`, and of
-        packed examples `document_ids` and `position_ids`. A new data set is read from its
-        beginning.
+        packed examples `document_ids` and `position_ids`; of sentence pairs also `label`, [B]. A
+        new data set is read from its beginning.
         """
         return self._train_dataset
 
@@ -207,7 +210,7 @@ class Pretrainer:
 
         Args:
           batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each; of packed examples
-            also `document_ids` and `position_ids`.
+            also `document_ids` and `position_ids`; of sentence pairs also `label`, int32 [B].
           generator_alone: True if the generator alone learns.
         """
         step = tf.identity(self.step)  # which the optimizer counts on
@@ -289,7 +292,7 @@ class Pretrainer:
 
         Args:
           batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each; of packed examples
-            also `document_ids` and `position_ids`.
+            also `document_ids` and `position_ids`; of sentence pairs also `label`, int32 [B].
         """
         # Keyed by the batch and not by the step: every evaluation masks the same tokens.
         mask_seed, model_seed = self.seeds(_EVALUATION_STREAM, self.eval_batches)

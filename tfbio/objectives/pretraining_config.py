@@ -28,7 +28,8 @@ class PretrainingConfig(BaseSettings):
       uniform_generator: True to draw replacements from the whole vocabulary, without a generator.
       temperature: the number that the generator's scores are divided by before it draws samples.
       disallow_correct: True if a sample is never the original token.
-      sentence_pair_head: True if an "mlm" model carries BERT's classifier of pairs.
+      sentence_pair_head: True if an "mlm" model has BERT's classifier of pairs.
+      sentence_pair_loss: True if the examples' labels train it beside the words.
       generator_weight, discriminator_weight: the weights of the two losses.
       generator_warmup_steps: the first steps, in which the generator learns alone.
       frequency_biases: True to start the output biases at log frequencies.
@@ -56,7 +57,8 @@ class PretrainingConfig(BaseSettings):
     objective: str = setting(
         "electra",
         "electra: replaced token detection; mlm: masked language model, of the encoder alone "
-        "(RoBERTa's, BioM-BERT's and bio-lm's objective).",
+        "(RoBERTa's, BioM-BERT's and bio-lm's objective; with sentence_pair_loss BERT's and "
+        "ALBERT's).",
         choices=("electra", "mlm"),
     )
     # The encoder that is kept: ELECTRA's discriminator.
@@ -104,8 +106,14 @@ class PretrainingConfig(BaseSettings):
     sentence_pair_head: bool = setting(
         False,
         "With mlm: the model has BERT's pooler, and its classifier of sentence pairs (next "
-        "sentence; ALBERT's: sentence order), which no objective here trains: they come in with a "
+        "sentence; ALBERT's: sentence order). Without sentence_pair_loss they come in with a "
         "model, and go out as they came.",
+    )
+    sentence_pair_loss: bool = setting(
+        False,
+        "With sentence_pair_head: the classifier learns, too, from the labels of examples that "
+        "data_prep.examples made with --objective=next_sentence (BERT) or sentence_order "
+        "(ALBERT). Its loss is added to that of the words, with the same weight.",
     )
     generator_weight: float = setting(1.0, "Weight of the generator's loss.")
     discriminator_weight: float = setting(50.0, "Weight of the discriminator's loss.")
@@ -251,6 +259,10 @@ class PretrainingConfig(BaseSettings):
         require(
             self.objective == "mlm" or not self.sentence_pair_head,
             "sentence_pair_head goes with objective = mlm",
+        )
+        require(
+            self.sentence_pair_head or not self.sentence_pair_loss,
+            "sentence_pair_loss goes with sentence_pair_head = true",
         )
         warmup = self.generator_warmup_steps
         require(

@@ -104,7 +104,8 @@ def training_dataset(
     Returns:
       A dataset of dicts of "input_ids", "input_mask" (1 for a token, 0 for padding) and
       "segment_ids" (0 or 1); where examples are packed also "document_ids" (from 1; 0 for padding)
-      and "position_ids"; int32 [batch_size / hosts, sequence_length] each.
+      and "position_ids"; int32 [batch_size / hosts, sequence_length] each. Of sentence pairs also
+      "label" (0 or 1), int32 [batch_size / hosts].
 
     Raises:
       DataError: there are no training examples.
@@ -243,6 +244,8 @@ def _batches(
 
 def _parse(form: ExampleFormat) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
     spec = {name: tf.io.FixedLenFeature([], tf.string) for name in ("input_ids", "segment_lengths")}
+    if form.labelled:
+        spec["label"] = tf.io.FixedLenFeature([], tf.int64)
     id_type = tf.as_dtype(np.dtype(form.id_type))
 
     def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -266,6 +269,8 @@ def _parse(form: ExampleFormat) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
             starts = ends[:, 1::2] - lengths[:, 0::2] - lengths[:, 1::2]
             batch["document_ids"] = (document + 1) * mask
             batch["position_ids"] = (positions - tf.gather(starts, document, batch_dims=1)) * mask
+        if form.labelled:
+            batch["label"] = tf.cast(features["label"], tf.int32)
         return batch
 
     return parse
@@ -285,17 +290,47 @@ def find_data(config: PretrainingConfig, example_folders: list[str]) -> Data:
       examples and its `Manifest`.
 
     Raises:
-      UserError: the examples are for another objective.
+      UserError: the examples are for another objective, or lack the labels of sentence pairs.
       DataError: a folder holds no complete examples, they are of another vocabulary, a length has
         none, or a shard is missing or of another size.
     """
     lengths = [length for length, _ in config.phases()]
     data = find_examples(example_folders, lengths, config.encoder.vocab_size)
+    objectives = set()
     for folder, manifest in data.values():
+        if config.sentence_pair_loss:
+            _require_pairs(folder, manifest)
         objective = manifest.settings.get("objective")
-        if objective in LABELLED_OBJECTIVES:
+        objectives.add(objective)
+        if objective in LABELLED_OBJECTIVES and not config.sentence_pair_loss:
             raise UserError(
                 f"{folder} was made with --objective={objective}, for another kind of pretraining: "
+                "give --set objective=mlm, sentence_pair_head=true and sentence_pair_loss=true, or "
                 "make examples with --objective=electra, or full_sentences."
             )
+    if config.sentence_pair_loss and len(objectives) > 1:
+        raise UserError(
+            "the folders of --examples were made with --objective=next_sentence and "
+            "sentence_order, whose labels mean different things: make all with one of them."
+        )
     return data
+
+
+def _require_pairs(folder: str, manifest: Manifest) -> None:
+    """Raises UserError unless all examples are pairs of segments with labels."""
+    objective = manifest.settings.get("objective")
+    if objective in LABELLED_OBJECTIVES:
+        return
+    if manifest.settings.get("packing"):
+        why = "was made with --packing, which puts several documents into an example"
+    elif objective == "full_sentences":
+        why = "was made with --objective=full_sentences, of which an example is a single segment"
+    elif objective is None:
+        why = "holds examples of the original ELECTRA code"
+    else:
+        why = f"was made with --objective={objective}"
+    raise UserError(
+        f"{folder} {why}, so it has no labels of sentence pairs for sentence_pair_loss: make "
+        "examples with --objective=next_sentence (BERT) or sentence_order (ALBERT), without "
+        "--packing."
+    )

@@ -114,8 +114,9 @@ class Progress:
         Returns nothing.
 
         Args:
-          output: the figures by name, numbers: `loss`, and of an ELECTRA `generator_loss` and
-            `discriminator_auc`. They stay as they are.
+          output: the figures by name, numbers: `loss`; of a model with a sentence-pair loss
+            `mlm_loss`; and of an ELECTRA `generator_loss` and `discriminator_auc`. They stay as
+            they are.
         """
         step = int(self.global_step.numpy())
         self._print(f"held-out at step {step}: {_figures(output)}")
@@ -124,7 +125,8 @@ class Progress:
         self.time = time.time()
 
     def _warn_of_collapse(self, output: dict) -> None:
-        who, loss = "model", output["loss"]
+        # The loss of the words alone, where that of sentence pairs is in "loss", too.
+        who, loss = "model", output.get("mlm_loss", output["loss"])
         if "generator_loss" in output:
             who, loss = "generator", output["generator_loss"]
             auc = output["discriminator_auc"]
@@ -155,5 +157,6 @@ class Progress:
 def _figures(output: dict) -> str:
     """Formats the losses, accuracies and the AUC among the figures."""
     names = ("loss", "accuracy", "generator_accuracy", "discriminator_auc")
+    names += ("sentence_pair_balanced_accuracy",)
     values = {name.replace("_", " ").replace("auc", "AUC"): output.get(name) for name in names}
     return " | ".join(f"{name} {value:.3f}" for name, value in values.items() if value is not None)

@@ -18,7 +18,8 @@ from tfbio.models.encoder import Embeddings, Encoder
 from tfbio.models.layers import Dense, LayerNorm
 from tfbio.models.task_model import TaskModel
 from tfbio.objectives.electra import Electra
-from tfbio.objectives.masked_language_model import MaskedLanguageModelHead, SentencePairHead
+from tfbio.objectives.masked_language_model import MaskedLanguageModelHead
+from tfbio.objectives.sentence_pairs import SentencePairHead
 
 
 class Named(NamedTuple):

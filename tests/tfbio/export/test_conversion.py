@@ -154,7 +154,7 @@ def test_every_head_comes_in_and_goes_out(architecture, tmp_path):
     settings, ours = round_trip({"": small_model(architecture)}, tmp_path)
     assert settings.objective == "mlm"
     assert settings.sentence_pair_head == architecture.endswith("ForPreTraining")
-    # What no objective trains is not trained.
+    # What no loss trains is not trained.
     trained = {variable.ref() for variable in ours.trainable_variables}
     kept = [variable for variable in ours.variables if variable.ref() not in trained]
     assert len(kept) == (4 if settings.sentence_pair_head else 0)

@@ -51,6 +51,12 @@ OPTIONS = {
         "encoder": dataclasses.replace(SHAPE, share_layers=True),
         "sentence_pair_head": True,
     },
+    "sentence pairs": {
+        "objective": "mlm",
+        "encoder": dataclasses.replace(SHAPE, share_layers=True),
+        "sentence_pair_head": True,
+        "sentence_pair_loss": True,
+    },
     "one layer, as large as the embeddings": {
         "objective": "mlm",
         "encoder": dataclasses.replace(WIDE, share_layers=True),
@@ -87,8 +93,12 @@ def hugging_face_flops(shape, length, positions, head):
     ids = torch.ones([1, length], dtype=torch.long)
     with FlopCounterMode(display=False) as counter:
         if shape.share_layers:
-            model = transformers.AlbertForMaskedLM(peer)
-            scores = model.predictions(model.albert(ids).last_hidden_state[:, :positions])
+            model = transformers.AlbertForPreTraining(peer)
+            hidden = model.albert.encoder(model.albert.embeddings(ids)).last_hidden_state
+            scores = model.predictions(hidden[:, :positions])
+            if head == "words and pairs":
+                pooled = model.albert.pooler_activation(model.albert.pooler(hidden[:, 0]))
+                scores = scores.sum() + model.sop_classifier(pooled).sum()
         elif head == "words":
             model = transformers.ElectraForMaskedLM(peer)
             rows = model.electra(ids).last_hidden_state[:, :positions]
@@ -105,7 +115,8 @@ def test_flops_are_what_pytorch_counts_in_hugging_face(options):
     positions = made.max_predictions(40)
     shapes = [(made.encoder, "tokens")]
     if made.objective == "mlm":
-        shapes = [(made.encoder, "words")]
+        head = "words and pairs" if made.sentence_pair_loss else "words"
+        shapes = [(made.encoder, head)]
     elif not made.uniform_generator:
         shapes.append((made.generator, "words"))
     expected = sum(hugging_face_flops(shape, 40, positions, head=head) for shape, head in shapes)

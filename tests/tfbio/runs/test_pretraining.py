@@ -58,12 +58,20 @@ def test_logs_finite_curves(finished):
     assert curves["generator_loss"][-1][1] < curves["generator_loss"][0][1]
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "lamb"])
+PAIRS = {"objective": "mlm", "sentence_pair_head": True, "sentence_pair_loss": True}
+
+
+@pytest.mark.parametrize(
+    ("changes", "folder"),
+    [({}, "examples_folder"), ({"optimizer": "lamb"}, "examples_folder"), (PAIRS, "pairs_folder")],
+    ids=["adamw", "lamb", "sentence_pairs"],
+)
 def test_a_run_that_stopped_continues_with_the_same_weights(
-    optimizer, finished, settings, examples_folder, cpu, tmp_path
+    changes, folder, finished, settings, request, cpu, tmp_path
 ):
-    settings = dataclasses.replace(settings, optimizer=optimizer)
-    if optimizer != "adamw":
+    settings = dataclasses.replace(settings, **changes)
+    examples_folder = request.getfixturevalue(folder)
+    if changes:
         finished = str(tmp_path / "finished")
         pretraining.pretrain(settings, [str(examples_folder)], finished, cpu)
     stopped = str(tmp_path / "model")
@@ -79,6 +87,13 @@ def test_a_run_that_stopped_continues_with_the_same_weights(
     assert expected.keys() == continued.keys()
     for name, value in expected.items():
         np.testing.assert_array_equal(continued[name], value, err_msg=name)
+    for part in ("train", "heldout"):
+        curves = scalars(finished, part)
+        assert ("sentence_pair_balanced_accuracy" in curves) == (changes is PAIRS)
+        # What is logged of the steps that both took is the same, too.
+        for tag, values in scalars(stopped, part).items():
+            if "per_second" not in tag and tag != "share_of_peak":
+                assert values[-1] == curves[tag][-1], tag
 
 
 def test_a_trace_is_of_the_steps_asked_for(

@@ -18,7 +18,7 @@ from data_prep.running import pipeline
 from tests.pretraining_runs import scalars
 from tfbio.base import storage
 from tfbio.base.errors import DataError, UserError
-from tfbio.base.manifests import read_manifest
+from tfbio.base.manifests import MANIFEST, read_manifest
 from tfbio.base.shards import read_shard
 from tfbio.base.tf_example import parse_example, serialize_example
 from tfbio.objectives.pretrainer import Pretrainer
@@ -406,12 +406,72 @@ def test_trains_with_other_vocabularies(shallow, documents_folder, cpu, tmp_path
     assert count > 16 and inside > 16
 
 
-def test_examples_of_another_objective_are_refused(
-    settings, documents_folder, vocab_file, cpu, tmp_path
-):
-    folder = tmp_path / "pairs"
-    made = examples.ExampleSettings("sentence_order", sequence_length=64)
-    examples.make_examples(documents_folder, vocab_file, folder, made, runner=ONE_WORKER)
-    with pytest.raises(UserError, match="made with --objective=sentence_order"):
-        pretraining.pretrain(settings, [str(folder)], str(tmp_path / "model"), cpu)
+@pytest.fixture
+def examples_of(pairs_folder, tmp_path):
+    """Copies the examples of pairs, with a manifest that tells of another objective or length."""
+
+    def copy(name, **changes):
+        folder = tmp_path / name
+        shutil.copytree(pairs_folder, folder)
+        content = json.loads((folder / MANIFEST).read_text())
+        content["settings"] |= changes
+        if changes.get("objective", "") is None:
+            del content["settings"]["objective"]
+        (folder / MANIFEST).write_text(json.dumps(content))
+        return str(folder)
+
+    return copy
+
+
+def test_examples_of_another_objective_are_refused(settings, examples_of, cpu, tmp_path):
+    folder = examples_of("pairs", objective="sentence_order")
+    told = "made with --objective=sentence_order.* sentence_pair_loss=true"
+    with pytest.raises(UserError, match=told):
+        pretraining.pretrain(settings, [folder], str(tmp_path / "model"), cpu)
     assert not (tmp_path / "model").exists()
+
+
+@pytest.fixture
+def with_pairs(settings):
+    return dataclasses.replace(
+        settings, objective="mlm", sentence_pair_head=True, sentence_pair_loss=True
+    )
+
+
+def test_labels_are_what_the_record_says(pairs_folder):
+    manifest = read_manifest(pairs_folder, "examples")
+    dataset = pretraining_data.held_out_dataset(str(pairs_folder), manifest, BATCH)
+    assert dataset.element_spec["label"].shape == [BATCH]
+    read = [batch["label"].tolist() for batch in dataset.as_numpy_iterator()]
+    shards = manifest.shards_of("heldout")
+    records = itertools.chain(*(read_shard(str(pairs_folder), shard) for shard in shards))
+    expected = [parse_example(record)["label"][0] for record in records]
+    assert sum(read, []) == expected[: len(read) * BATCH]
+    assert 20 < sum(expected) < len(expected) - 20
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"objective": "electra"}, "was made with --objective=electra, so"),
+        ({"objective": "electra", "packing": True}, "with --packing, which puts several documents"),
+        ({"objective": "full_sentences"}, "full_sentences, of which an example is a single seg"),
+        ({"objective": None}, "holds examples of the original ELECTRA code, so"),
+    ],
+)
+def test_examples_without_labels_of_pairs_are_refused(with_pairs, examples_of, changes, why):
+    folder = examples_of("others", **changes)
+    with pytest.raises(UserError) as error:
+        pretraining_data.find_data(with_pairs, [folder])
+    said = str(error.value).replace(folder, "out/examples")
+    assert why in said and len(said) < 280
+    assert "make examples with --objective=next_sentence (BERT) or sentence_order" in said
+
+
+def test_labels_of_two_meanings_are_refused(with_pairs, pairs_folder, examples_of):
+    both = dataclasses.replace(with_pairs, final_sequence_length=32)
+    other = {"sequence_length": 32, "objective": "sentence_order"}
+    with pytest.raises(UserError, match="labels mean different things"):
+        pretraining_data.find_data(both, [str(pairs_folder), examples_of("other", **other)])
+    same = examples_of("same", sequence_length=32)
+    assert set(pretraining_data.find_data(both, [str(pairs_folder), same])) == {32, 64}

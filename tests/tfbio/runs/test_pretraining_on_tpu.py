@@ -21,10 +21,18 @@ OBJECTIVES = {
     "mlm_of_whole_words": {"objective": "mlm", "mask_unit": "word"},
     "generator_alone": {"generator_warmup_steps": 4},
     "clipped_in_groups": {"gradient_clip_groups": 16},
+    "sentence_pairs": {"objective": "mlm", "sentence_pair_head": True, "sentence_pair_loss": True},
 }
 # Which input of the operation `ResourceApplyAdam` is the gradient.
 GRADIENT = 9
 each_objective = pytest.mark.parametrize("objective", OBJECTIVES)
+
+
+@pytest.fixture
+def folder(objective, request):
+    """Returns the examples of an objective."""
+    pairs = objective == "sentence_pairs"
+    return request.getfixturevalue("pairs_folder" if pairs else "examples_folder")
 
 
 class Run:
@@ -99,15 +107,15 @@ def sum_before(tensor):
 
 
 @each_objective
-def test_eight_cores_train_and_evaluate_with_what_a_tpu_has(objective, examples_folder):
-    cores, run = 8, Run(objective, examples_folder, batch_size=32)
+def test_eight_cores_train_and_evaluate_with_what_a_tpu_has(objective, folder):
+    cores, run = 8, Run(objective, folder, batch_size=32)
     strategy = emulated_tpu.make_strategy(cores)
     assert precision.set_precision("auto", strategy) == "bfloat16"
     trainer = run.trainer(strategy)
     batch = next(iter(run.training_data))
     rows = emulated_tpu.rows_of_cores(strategy, run.training_data)
     for name, values in batch.items():
-        assert all(own[name].shape == [32 // cores, 64] for own in rows)
+        assert all(own[name].shape == [32 // cores, *values.shape[1:]] for own in rows)
         np.testing.assert_array_equal(tf.concat([own[name] for own in rows], 0), values)
 
     alone = trainer.generator_alone
@@ -118,7 +126,10 @@ def test_eight_cores_train_and_evaluate_with_what_a_tpu_has(objective, examples_
     inputs = [op for op in traced.graph.get_operations() if op.type == "TPUReplicatedInput"]
     shapes = [op.inputs[0].shape for op in inputs if op.inputs[0].dtype == tf.int32]
     assert all(len(op.inputs) == cores for op in inputs)
-    assert shapes.count([32 // cores, 64]) == len(batch)
+    for shape in ([32 // cores, 64], [32 // cores]):
+        assert shapes.count(shape) == sum(
+            values.shape.rank == len(shape) for values in batch.values()
+        )
 
     updates = [op for op in traced.graph.get_operations() if op.type == "ResourceApplyAdam"]
     gradients = [op.inputs[GRADIENT] for op in updates]
@@ -149,8 +160,8 @@ def trained_and_evaluated(trainer):
 
 
 @each_objective
-def test_two_cores_train_and_evaluate_as_one_device_does(objective, examples_folder, cpu):
-    run = Run(objective, examples_folder, batch_size=16)
+def test_two_cores_train_and_evaluate_as_one_device_does(objective, folder, cpu):
+    run = Run(objective, folder, batch_size=16)
     one = run.trainer(cpu)
     one.train_dataset, one.eval_dataset = run.training_data, run.held_out_data
     before = [variable.numpy() for variable in variables_of(one)]

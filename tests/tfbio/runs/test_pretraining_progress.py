@@ -62,6 +62,9 @@ def test_a_collapse_is_named(settings, capsys):
         (good | {"discriminator_auc": 0.5}, ("the discriminator cannot tell",)),
         ({"loss": 6.5, "accuracy": 0.1}, ("the model knows no more than",)),
         ({"loss": 5.5, "accuracy": 0.1}, ()),
+        # That of sentence pairs is left out.
+        ({"loss": 6.5, "mlm_loss": 5.8, "accuracy": 0.1}, ()),
+        ({"loss": 6.9, "mlm_loss": 6.2, "accuracy": 0.1}, ("the model knows no more than",)),
     ):
         progress.evaluated(output)
         out = capsys.readouterr().out
