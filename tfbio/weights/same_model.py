@@ -36,7 +36,8 @@ def require_same_model(folder: str, settings: dict) -> None:
 
     Returns nothing. The vocabulary, `lower_case`, the objective, the encoder's and the generator's
     shapes and the settings `untied_*` and `uniform_generator` must be the same. A model without a
-    generator passes if `generator_warmup_steps` is above 0.
+    generator passes if `generator_warmup_steps` is above 0. A run without a sentence-pair head does
+    not pass if the new one has it.
 
     Args:
       folder: a run's `--model_dir`, or the folder or checkpoint of a model from elsewhere.
@@ -52,7 +53,13 @@ def require_same_model(folder: str, settings: dict) -> None:
     else:
         before = read_settings(folder)
         wanted = pretraining_config(settings)
-        if wanted.has_generator and not pretraining_config(before, folder).has_generator:
+        had = pretraining_config(before, folder)
+        if wanted.sentence_pair_head and not had.sentence_pair_head:
+            raise CheckpointError(
+                f"{folder} holds no classifier of sentence pairs: start from a run with --set "
+                "sentence_pair_head=true, or from a BERT or ALBERT that has one."
+            )
+        if wanted.has_generator and not had.has_generator:
             _require_warmup(folder, wanted)
             # Only these settings count, as for a discriminator from elsewhere.
             own = ("encoder", "lower_case", "vocab_sha256")

@@ -5,7 +5,9 @@ import json
 
 import pytest
 
+from tests.run_files import write_pretraining_settings
 from tests.tfbio.weights.conftest import SHAPE
+from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.training.checkpointing import CheckpointError
 from tfbio.weights import checkpoint_settings, same_model
 
@@ -25,3 +27,17 @@ def test_the_run_must_have_the_model_of_the_settings(saved):
     ):
         with pytest.raises(CheckpointError, match=f"ask for: its {name} is "):
             same_model.require_same_model(str(folder), {**settings, **changes})
+
+
+def test_a_classifier_of_pairs_cannot_begin_with_a_model_without_one(tmp_path):
+    plain = PretrainingConfig(objective="mlm", encoder=SHAPE, sequence_length=8)
+    with_pairs = dataclasses.replace(plain, sentence_pair_head=True, sentence_pair_loss=True)
+    settings = {}
+    for name, config in (("plain", plain), ("pairs", with_pairs)):
+        (tmp_path / name).mkdir()
+        write_pretraining_settings(tmp_path / name, config)
+        settings[name] = json.loads((tmp_path / name / "config.json").read_text())
+    with pytest.raises(CheckpointError, match="plain holds no classifier of sentence pairs: start"):
+        same_model.require_same_model(str(tmp_path / "plain"), settings["pairs"])
+    same_model.require_same_model(str(tmp_path / "pairs"), settings["pairs"])
+    same_model.require_same_model(str(tmp_path / "pairs"), settings["plain"])
