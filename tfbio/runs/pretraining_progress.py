@@ -156,7 +156,7 @@ class Progress:
 
 def _figures(output: dict) -> str:
     """Formats the losses, accuracies and the AUC among the figures."""
-    names = ("loss", "accuracy", "generator_accuracy", "discriminator_auc")
-    names += ("sentence_pair_balanced_accuracy",)
+    of_pairs = "sentence_pair_balanced_accuracy"
+    names = ("loss", "accuracy", "generator_accuracy", "discriminator_auc", of_pairs)
     values = {name.replace("_", " ").replace("auc", "AUC"): output.get(name) for name in names}
     return " | ".join(f"{name} {value:.3f}" for name, value in values.items() if value is not None)
