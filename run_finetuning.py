@@ -12,7 +12,8 @@ from (tfbio/task_types/task_table.py). Further flags:
   --from_scratch    same architecture and vocabulary, random weights: shows the gain of pretraining
   --hparams=hparams/finetuning/sentence_roles.json    settings from a file, or inline JSON
   --hparams=bioelectra    a protocol, by its name: BioELECTRA's settings, as its paper tells them
-  --hparams=authors    another one: those of its authors' code, which differ from the paper
+  --hparams=authors    another one: those of its authors' code, which differ from the paper;
+                    others are pubmedbert, biolm, biom-electra-base, ... (docs/finetuning.md)
   --seeds=10    the number of trials
   --set learning_rate=1e-4 --set train_batch_size=16    change single settings
   --sweep learning_rate=5e-5,1e-4 --sweep train_batch_size=16,32    every combination; the scores
@@ -91,8 +92,9 @@ flags.DEFINE_string("output_dir", "", "Where scores, predictions, weights and lo
 flags.DEFINE_string(
     "hparams",
     "",
-    "JSON file (see hparams/finetuning/), inline JSON object, or a protocol: bioelectra (its "
-    "paper's Table 7) or authors (its authors' code). Default: the task's.",
+    "JSON file (see hparams/finetuning/), inline JSON object, or a protocol, which is a folder "
+    "there, such as bioelectra (its paper's Table 7) or authors (its authors' code). Default: the "
+    "task's.",
 )
 flags.DEFINE_integer(
     "seeds", 0, "The number of trials; 0: as the settings say (num_trials).", lower_bound=0
@@ -260,20 +262,23 @@ def _read_settings(task: Task) -> tuple[list[str], list[FinetuningConfig]]:
     Raises:
       UserError: a setting is wrong, or is given twice.
     """
-    swept, combinations = sweep.combinations(FLAGS.sweep)
-    for name in dict.fromkeys(text.partition("=")[0] for text in FLAGS.set):
+    swept, _ = sweep.combinations(FLAGS.sweep)
+    fixed = dict.fromkeys(text.partition("=")[0] for text in FLAGS.set)
+    for name in fixed:
         if name in swept:
             raise errors.UsageError(f"{name} has a --sweep, and a --set: give one of them.")
         if name == "num_trials" and FLAGS.seeds:
             raise errors.UsageError("num_trials has a --set, and --seeds, which is the same.")
     changes = [*FLAGS.set, *([f"num_trials={FLAGS.seeds}"] if FLAGS.seeds else [])]
     hparams = find_protocol(FLAGS.hparams, FLAGS.task)
+    swept, combinations = sweep.combinations(sweep.with_those_of(hparams, FLAGS.sweep, fixed))
     settings = [
         config.load(FinetuningConfig, hparams, [*changes, *chosen], task.settings)
         for chosen in combinations
     ]
     if FLAGS.dry_run and swept:
-        raise errors.UsageError("--dry_run goes without --sweep: give one value of each setting.")
+        one = " ".join(f"--set {name}=VALUE" for name in swept)
+        raise errors.UsageError(f"--dry_run goes without --sweep, also of --hparams: give {one}.")
     return swept, settings
 
 

@@ -3,6 +3,7 @@
 A configuration is read from `--hparams` (a JSON file or an inline JSON object) and then changed
 by any number of `--set name=value`, a dot reaching into a group: `--set run.jit_compile=true`.
 An object may also say where its settings are from: `"sources": {"learning_rate": "Table 7"}`.
+One of fine-tuning may give several values to try, `"sweep": {"learning_rate": [1e-5, 3e-5]}`.
 
 The dataclasses stand where their settings are used: `encoder_config`, `pretraining_config`,
 `finetuning_config`, and `Settings` in each task type. Each field says by `setting` what it means
@@ -114,12 +115,14 @@ class BaseSettings:
     Attributes:
       group: str, the prefix of the names of its fields in messages and for `--set`, such as "run.";
         a class attribute, "" by default.
+      beside: tuple of str, what a file may have beside the settings; a class attribute too, ().
 
     Raises:
       ConfigError: a field is out of its limits, or the fields do not go together.
     """
 
     group: ClassVar[str] = ""
+    beside: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -178,15 +181,26 @@ def load(
       ConfigError: the file is missing, unreadable or no JSON object, or a setting is unknown, twice
         there, of another type or out of its limits; the message says what was expected.
     """
+    origin, values = read(hparams)
+    for name in config_class.beside:
+        values.pop(name, None)
+    for override in overrides:
+        _apply_override(values, override)
+    return build(config_class, {**(defaults or {}), **values}, origin)
+
+
+def read(hparams: str) -> tuple[str, dict[str, Any]]:
+    """Reads a configuration's `hparams`, as `load` takes it, and checks its `sources` alone.
+
+    Returns where it is from, for messages, and what it holds but the sources. Raises a ConfigError.
+    """
     origin, text = _read(hparams)
     values = _parse(text, origin)
     try:
         _check_sources(values.pop("sources", {}), values)
     except ConfigError as error:
         raise ConfigError(f"{origin}: {error}.") from error
-    for override in overrides:
-        _apply_override(values, override)
-    return build(config_class, {**(defaults or {}), **values}, origin)
+    return origin, values
 
 
 def build(config_class: type, values: Mapping[str, object], origin: str | os.PathLike) -> Any:

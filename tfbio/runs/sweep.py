@@ -13,12 +13,13 @@ import itertools
 import json
 import os
 import statistics
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from tfbio.base import storage
+from tfbio.base import config, storage
 from tfbio.base.errors import UsageError, UserError
+from tfbio.base.messages import shown
 from tfbio.task_types.finetuning_config import FinetuningConfig
 
 if TYPE_CHECKING:  # TensorFlow takes seconds, and mistakes in flags should not.
@@ -51,6 +52,62 @@ def combinations(sweeps: Sequence[str]) -> tuple[list[str], list[list[str]]]:
         names.append(name)
         choices.append([f"{name}={value}" for value in values.split(",")])
     return names, [list(chosen) for chosen in itertools.product(*choices)]
+
+
+def with_those_of(hparams: str, sweeps: Sequence[str], fixed: Collection[str]) -> list[str]:
+    """Adds to the sweeps of a command line those of its settings file, a published search.
+
+    The file has them as `"sweep": {"learning_rate": [1e-5, 3e-5], "tagging": {"head": [...]}}`. Its
+    values of a setting give way to those of the command line.
+
+    Args:
+      hparams: the file, as `config.load` takes it.
+      sweeps: "name=value,value,..." each, those of the command line.
+      fixed: the names of the settings that have one value on the command line.
+
+    Returns:
+      Such texts: first those of the file, in its order.
+
+    Raises:
+      ConfigError: the file cannot be read, or its `sweep` does not list values of settings, or one
+        of them has a value in the file, too.
+    """
+    origin, values = config.read(hparams)
+    given = {text.partition("=")[0] for text in sweeps} | set(fixed)
+    of_file = []
+    for name, choices in _listed(values.get("sweep", {}), "", origin):
+        if _has(values, name):
+            raise config.ConfigError(f"{origin}: {name} has a value and a sweep: give one of them.")
+        if name not in given:
+            texts = (x if isinstance(x, str) else json.dumps(x) for x in choices)
+            of_file.append(f"{name}={','.join(texts)}")
+    return [*of_file, *sweeps]
+
+
+def _listed(tree: object, prefix: str, origin: str) -> Iterator[tuple[str, list]]:
+    """Yields the names and values in a file's `sweep`, whose groups are objects in it."""
+    if isinstance(tree, Mapping):
+        for name, each in tree.items():
+            yield from _listed(each, f"{prefix}.{name}" if prefix else name, origin)
+        return
+    scalars = (bool, int, float, str)
+    if not (prefix and tree and isinstance(tree, list) and all(type(x) in scalars for x in tree)):
+        name = f"sweep.{prefix}" if prefix else "sweep"
+        raise config.ConfigError(
+            f"{origin}: {name} must list the values of settings to try, "
+            f'{{"learning_rate": [1e-5, 3e-5]}}, not {shown(tree)}.'
+        )
+    yield prefix, tree
+
+
+def _has(values: Mapping, name: str) -> bool:
+    """Returns True if the settings of a file have the one of this name."""
+    tree: object = values
+    for key in name.split("."):
+        if not isinstance(tree, Mapping) or key not in tree:
+            return False
+        tree = tree[key]
+    return True
 
 
 def run(
@@ -93,11 +150,11 @@ def run(
         for path in filter(os.path.exists, paths.values()):  # of a sweep before
             os.remove(path)
     runs, rows = [], []
-    for config in settings:
-        values = {name: attrgetter(name)(config) for name in swept}
+    for each in settings:
+        values = {name: attrgetter(name)(each) for name in swept}
         folder = ",".join(f"{name}={value}" for name, value in values.items())
         output_dir = os.path.join(of.output_dir, folder)
-        runs.append(dataclasses.replace(of, config=config, output_dir=output_dir))
+        runs.append(dataclasses.replace(of, config=each, output_dir=output_dir))
         rows.append({**values, "folder": folder})
     for number, (each, row) in enumerate(zip(runs, rows, strict=True), start=1):
         of.say(f"Setting {number} of {len(rows)}: {row['folder']}")

@@ -110,10 +110,13 @@ class CommonSettings(BaseSettings):
       num_trials: runs that differ in nothing but their seed.
       seed: the seed of the first trial.
       run: a `FinetuningRun`, the settings that do not change what is learnt.
+      beside: ("sweep",): a file may give several values to try, see `runs.sweep.with_those_of`.
 
     Raises:
       ConfigError: a value is out of its limits, or does not go with the others.
     """
+
+    beside = ("sweep",)
 
     comment: str = setting("", "Free text: where the values come from.")
     sequence_length: int = setting(128, "The most tokens of a window.", at_least=8)

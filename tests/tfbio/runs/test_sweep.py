@@ -13,6 +13,7 @@ import pytest
 from tests import forked
 from tfbio.base import config, run_folders
 from tfbio.base.errors import UserError
+from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.runs import finetuning, sweep, trial
 from tfbio.task_types import task_table
 from tfbio.task_types.finetuning_config import FinetuningConfig
@@ -46,6 +47,57 @@ def test_every_combination_the_last_changes_first():
 def test_a_mistake_is_named(sweeps, words):
     with pytest.raises(UserError, match=words):
         sweep.combinations(sweeps)
+
+
+# --- A search in a settings file -----------------------------------------------------------------
+
+SEARCH = {
+    "seed": 7,
+    "sweep": {
+        "learning_rate": [1e-5, 3e-5],
+        "tagging": {"head": ["lstm", "crf"], "dropout": [False]},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "flags, fixed, expected",
+    [
+        ([], [], ["learning_rate=1e-05,3e-05", "tagging.head=lstm,crf", "tagging.dropout=false"]),
+        # The command line has its way.
+        (["learning_rate=1"], ["tagging.dropout"], ["tagging.head=lstm,crf", "learning_rate=1"]),
+        (["seed=1,2"], ["learning_rate", "tagging.head"], ["tagging.dropout=false", "seed=1,2"]),
+    ],
+)
+def test_a_file_may_have_a_search(flags, fixed, expected):
+    text = json.dumps(SEARCH)
+    found = sweep.with_those_of(text, flags, fixed)
+    assert found == expected
+    names, combinations = sweep.combinations(found)
+    first = config.load(FinetuningConfig, text, combinations[0])
+    assert first.seed == (1 if "seed" in names else 7)
+    assert first.tagging.head == ("lstm" if "tagging.head" in names else "linear")
+
+
+@pytest.mark.parametrize(
+    "tree, words",
+    [
+        ([1e-5], "sweep must list the values of settings to try"),
+        ({"learning_rate": 1e-5}, "sweep.learning_rate must list the values"),
+        ({"learning_rate": []}, "sweep.learning_rate must list the values"),
+        ({"tagging": {"head": [None]}}, "sweep.tagging.head must list the values"),
+        ({"seed": [1, 2]}, "seed has a value and a sweep"),
+    ],
+)
+def test_a_mistake_in_the_search_of_a_file_is_named(tree, words):
+    with pytest.raises(UserError, match=words):
+        sweep.with_those_of(json.dumps({"seed": 7, "sweep": tree}), [], [])
+
+
+def test_only_fine_tuning_has_searches():
+    with pytest.raises(UserError, match="unknown setting 'sweep'"):
+        config.load(PretrainingConfig, json.dumps(SEARCH))
+    assert sweep.with_those_of("", ["seed=1"], []) == ["seed=1"]
 
 
 # --- The choice, from scores that are written down ---------------------------------------------
