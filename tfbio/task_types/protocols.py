@@ -26,7 +26,7 @@ def find_protocol(hparams: str, task: str) -> str:
     Raises:
       ConfigError: there is no protocol of this name, or it has no settings for the task.
     """
-    if not re.fullmatch(r"[A-Za-z]\w*", hparams) or os.path.isfile(hparams):
+    if not re.fullmatch(r"[A-Za-z][\w-]*", hparams) or os.path.isfile(hparams):
         return hparams
     names = sorted(path.name for path in PROTOCOLS.iterdir() if path.is_dir())
     if hparams not in names:

@@ -11,7 +11,7 @@ import pytest
 
 from tests import forked, reference
 from tfbio.base.config import ConfigError, load
-from tfbio.runs import finetuning
+from tfbio.runs import finetuning, sweep
 from tfbio.task_types import task_table, types
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.protocols import find_protocol
@@ -100,6 +100,215 @@ OF_TASK = {
         "clinical_sts": {"regression": OF_TEXTS | {"scale": 5.0}},
     },
 }
+# What the other papers print. PubMedBERT: Gu et al. (2021), sections 5.1, 5.2 (the lengths of some
+# tasks, the standard heads) and 6.2 (the rest; the epochs between 2 and 60 are ours).
+_SEARCH = {
+    "learning_rate": [1e-5, 3e-5, 5e-5],
+    "train_batch_size": [16, 32],
+    "num_train_epochs": [2, 5, 10, 20, 60],
+}
+_PUBMEDBERT = {
+    **{f"sweep.{name}": values for name, values in _SEARCH.items()},
+    "layerwise_lr_decay": 1.0,
+    "schedule": "linear",
+    "warmup_proportion": 0.1,
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+}
+_PRINTED_OF_TAGS = {"num_trials": 5, "tagging.head": "linear", "tagging.scheme": "BIO"}
+_PRINTED_OF_CLASSES = {
+    "num_trials": 5,
+    "classification.pooling": "first",
+    "classification.text_head": "linear",
+}
+PUBMEDBERT = {
+    **dict.fromkeys(
+        ("bc5cdr_chem", "bc5cdr_disease", "ncbi_disease", "bc2gm", "jnlpba", "ebm_pico"),
+        _PRINTED_OF_TAGS,
+    ),
+    "chemprot": {**_PRINTED_OF_CLASSES, "sequence_length": 256},
+    "ddi": {**_PRINTED_OF_CLASSES, "sequence_length": 256},
+    "gad": {**_PRINTED_OF_CLASSES, "sequence_length": 128},
+    "pubmedqa": {**_PRINTED_OF_CLASSES, "sequence_length": 512, "num_trials": 10},
+    "bioasq": {**_PRINTED_OF_CLASSES, "sequence_length": 512, "num_trials": 10},
+    "hoc": {
+        "num_trials": 5,
+        "multilabel.pooling": "first",
+        "multilabel.text_head": "linear",
+        "multilabel.absent_outputs": False,
+    },
+    "biosses": {
+        "num_trials": 10,
+        "loss_reduction": "mean",
+        "regression.pooling": "first",
+        "regression.text_head": "linear",
+        "regression.scale": 4.0,
+    },
+}
+# BioM: Alrowili and Vijay-Shanker (2021), Table 4: epochs, learning rate, batch; of BioASQ factoid
+# BioM-BERT has no row. The five runs are in the caption of Table 2, the tags in section 4.1.
+BIOM = {
+    "biom-electra-base": {
+        "NER": (5, 2e-4, 48),
+        "RE": (4, 1e-4, 32),
+        "SQ.": (3, 1e-4, 32),
+        "Bio.": (4, 2e-5, 24),
+    },
+    "biom-electra-large": {
+        "NER": (5, 7e-5, 32),
+        "RE": (4, 7e-5, 32),
+        "SQ.": (3, 5e-5, 32),
+        "Bio.": (4, 2e-5, 24),
+    },
+    "biom-bert-large": {"NER": (5, 7e-5, 32), "RE": (4, 7e-5, 32), "SQ.": (5, 5e-5, 48)},
+    "biom-albert-xxlarge": {
+        "NER": (4, 3e-5, 16),
+        "RE": (5, 3e-5, 128),
+        "SQ.": (2, 3e-5, 128),
+        "Bio.": (3, 1e-5, 128),
+    },
+}
+_BIOM_TASKS = {
+    "NER": ("bc5cdr_chem", "bc5cdr_disease", "ncbi_disease"),
+    "RE": ("chemprot",),
+    "SQ.": ("squad_v2",),
+    "Bio.": ("bioasq_factoid",),
+}
+# bio-lm: Lewis et al. (2020), section 5.2; of classification it prints a rate of 0.002, and its
+# README.md and note 2 of BioM's section 4.1 have 2e-5. It names the epochs of four of these tasks.
+_TAGGED_BY_BIOLM = (
+    *("bc5cdr_chem", "bc5cdr_disease", "jnlpba", "ncbi_disease", "bc4chemd", "bc2gm", "linnaeus"),
+    *("species_800", "i2b2_2010_ner", "i2b2_2012", "i2b2_2014"),
+)
+_CLASSIFIED_BY_BIOLM = {"learning_rate": 2e-5, "train_batch_size": 16, "num_trials": 5}
+BIOLM = {
+    **dict.fromkeys(
+        _TAGGED_BY_BIOLM,
+        {
+            "learning_rate": 1e-5,
+            "train_batch_size": 32,
+            "num_train_epochs": 20,
+            "eval_every_steps": 500,
+            "num_trials": 5,
+        },
+    ),
+    **dict.fromkeys(
+        ("hoc", "chemprot", "mednli", "i2b2_2010_re"),
+        {**_CLASSIFIED_BY_BIOLM, "num_train_epochs": 10, "eval_every_steps": 200},
+    ),
+    **dict.fromkeys(("gad", "euadr", "ddi"), _CLASSIFIED_BY_BIOLM),
+}
+
+
+def _printed_by_biom(protocol):
+    for row, (epochs, rate, batch) in BIOM[protocol].items():
+        for task in _BIOM_TASKS[row]:
+            yield (
+                task,
+                {
+                    "num_train_epochs": epochs,
+                    "learning_rate": rate,
+                    "train_batch_size": batch,
+                    "num_trials": 5,
+                    **({"tagging.scheme": "BIO"} if row == "NER" else {}),
+                },
+            )
+
+
+# Protocol -> task -> what its paper prints.
+PRINTED = {
+    "pubmedbert": {name: {**_PUBMEDBERT, **own} for name, own in PUBMEDBERT.items()},
+    "biolm": BIOLM,
+    **{protocol: dict(_printed_by_biom(protocol)) for protocol in BIOM},
+}
+# What the papers leave open, from the code that the files name: Adam's paper (Kingma and Ba, 2015);
+# configure_finetuning.py and model/optimization.py of google-research/electra, of which the large
+# models have another decay; optimization.py of google-research/albert, for NER run_ner.py of
+# transformers; and run_classification.py and run_sequence_labelling.py of facebookresearch/bio-lm.
+_ADAM = {"adam_beta_1": 0.9, "adam_beta_2": 0.999, "max_gradient_norm": 1.0}
+_PYTORCHS = {
+    **_ADAM,
+    "adam_epsilon": 1e-8,
+    "adam_bias_correction": True,
+    "weight_decay_rate": 0.0,
+    "layerwise_lr_decay": 1.0,
+}
+_ELECTRAS = {
+    **_ADAM,
+    "adam_epsilon": 1e-6,
+    "adam_bias_correction": False,
+    "weight_decay_rate": 0.01,
+    "layerwise_lr_decay": 0.8,
+    "layerwise_lr_exponent": "electra",
+    "warmup_proportion": 0.1,
+    "hidden_dropout_prob": 0.1,
+}
+_ALBERTS = {
+    **{**_ELECTRAS, "layerwise_lr_decay": 1.0, "hidden_dropout_prob": 0.0},
+    "attention_probs_dropout_prob": 0.0,
+}
+OPEN = {
+    "pubmedbert": _PYTORCHS,
+    "biolm": {**_PYTORCHS, "warmup_proportion": 0.0, "sequence_length": 512},
+    "biom-electra-base": _ELECTRAS,
+    "biom-electra-large": {**_ELECTRAS, "layerwise_lr_decay": 0.9},
+    "biom-bert-large": {**_ELECTRAS, "layerwise_lr_decay": 0.9},
+    "biom-albert-xxlarge": _ALBERTS,
+}
+
+
+def _flat(values, prefix=""):
+    """The settings of a file by name, a dot reaching into a group."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+@pytest.mark.parametrize(
+    "protocol, name", [(protocol, name) for protocol, own in PRINTED.items() for name in own]
+)
+def test_a_file_has_what_its_paper_prints_and_calls_the_rest_open(protocol, name):
+    path = find_protocol(protocol, name)
+    values = json.loads(Path(path).read_text())
+    sources = values.pop("sources")
+    del values["comment"]
+    found, printed = dict(_flat(values)), PRINTED[protocol][name]
+    assert {setting: found.get(setting) for setting in printed} == printed
+    assert list(sources) == list(found)
+    is_open = {setting for setting, source in sources.items() if source.startswith("open")}
+    assert is_open == found.keys() - printed.keys()
+    by_transformers = protocol == "biom-albert-xxlarge" and "tagging" in values
+    elsewhere = OPEN[protocol]
+    if by_transformers:
+        elsewhere = {**elsewhere, **_PYTORCHS, "warmup_proportion": 0.0}
+    for setting in found.keys() & elsewhere.keys() - printed.keys():
+        assert found[setting] == elsewhere[setting], setting
+
+
+@pytest.mark.parametrize("protocol", PRINTED)
+def test_the_files_of_a_protocol_are_for_tasks_and_say_it_all(protocol):
+    names = {path.stem for path in (HPARAMS / "finetuning" / protocol).iterdir()}
+    assert names == PRINTED[protocol].keys()
+    for name in names:
+        task, path = task_table.TASKS[name], find_protocol(protocol, name)
+        settings = load(FinetuningConfig, path, (), task.settings)
+        types.make(task.task_type, task.labels, settings)  # refuses those of another type
+        swept = [text.partition("=")[0] for text in sweep.with_those_of(path, (), ())]
+        for setting, value in task.settings.items():
+            # A task's settings do not show through, so a file means the same for each encoder.
+            assert setting in swept or setting in json.loads(Path(path).read_text()), value
+
+
+def test_the_search_of_pubmedbert_is_a_sweep_of_thirty_runs():
+    path = find_protocol("pubmedbert", "chemprot")
+    names, found = sweep.combinations(sweep.with_those_of(path, (), ()))
+    assert names == list(_SEARCH)
+    runs = [load(FinetuningConfig, path, chosen) for chosen in found]
+    assert len(runs) == 3 * 2 * 5
+    assert {run.learning_rate for run in runs} == set(_SEARCH["learning_rate"])
+    assert [run.num_train_epochs for run in runs[:5]] == _SEARCH["num_train_epochs"]
 
 
 @pytest.mark.parametrize("name", AUTHORS)
@@ -173,8 +382,10 @@ def test_a_protocol_is_found_by_its_name(tmp_path, monkeypatch):
         assert names == AUTHORS.keys()
     for path in ("", "{}", "some/file.json"):
         assert find_protocol(path, "hoc") == path
-    with pytest.raises(ConfigError, match="--hparams=paper: no such .* are authors, bioelectra"):
+    with pytest.raises(ConfigError, match="--hparams=paper: no such .* are authors, bioelectra, b"):
         find_protocol("paper", "hoc")
+    with pytest.raises(ConfigError, match="biom-bert-large has no settings for bioasq_factoid"):
+        find_protocol("biom-bert-large", "bioasq_factoid")  # no row in BioM's Table 4
     for name in ("linnaeus", "ner"):
         said = f"has no settings for {name}, but for bc2gm, .*share"
         with pytest.raises(ConfigError, match=said) as raised:
