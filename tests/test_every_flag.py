@@ -129,6 +129,12 @@ PAIRS = [
     ("run_finetuning.py", "--format=brat", "--format does not go with --mode=train"),
     ("run_finetuning.py", "--estimate_for=v100", "--estimate_for goes with --dry_run"),
     ("run_finetuning.py", "--dry_run --sweep=seed=1,2", "--dry_run goes without --sweep"),
+    (
+        "run_finetuning.py",
+        '--dry_run --hparams={"sweep":{"learning_rate":[1,2]}}',
+        "give --set learning_rate=VALUE",
+    ),
+    ("run_finetuning.py", '--hparams={"sweep":{"seed":1}}', "sweep.seed must list the values"),
     ("run_finetuning.py", "--sweep=seed=1 --sweep=seed=2", "--sweep seed=... is given twice"),
     ("run_finetuning.py", "--sweep=seed=1,2 --set=seed=3", "seed has a --sweep, and a --set"),
     ("run_finetuning.py", "--seeds=2 --set=num_trials=3", "num_trials has a --set, and --seeds"),

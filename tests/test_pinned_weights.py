@@ -24,6 +24,7 @@ import pytest
 import tensorflow as tf
 
 from tfbio.formats.task_examples import Example, LabelledText, Question, TaggedSentence
+from tfbio.models.batches import ENTITY_POOLINGS
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig
@@ -109,8 +110,16 @@ FINETUNED = {
     "classification_mean": ("classification", {"pooling": "mean"}),
     "classification_mention": ("classification", {"pooling": "mention"}),
     "classification_entity_start": ("classification", {"pooling": "entity_start"}),
+    "classification_mention_mean": ("classification", {"pooling": "mention_mean"}),
+    "classification_lstm": ("classification", {"text_head": "lstm"}),
+    "classification_mlp": (
+        "classification",
+        {"text_head": "mlp", "mlp_layers": 2, "mlp_size": 24, "pooling": "mean"},
+    ),
     "regression": ("regression", {}),
+    "regression_lstm": ("regression", {"text_head": "lstm", "pooling": "mean"}),
     "multilabel": ("multilabel", {}),
+    "multilabel_mlp": ("multilabel", {"text_head": "mlp"}),
     "multilabel_absent": ("multilabel", {"absent_outputs": True}),
     "question_answering": ("question_answering", {}),
     "question_answering_electra": ("question_answering", {"head": "electra", "beam_size": 4}),
@@ -180,7 +189,7 @@ def make_examples(task_type: str, changes: dict) -> list[Example]:
             examples.append(Question(name, "which drug is it?", plain, *known))
         else:
             label = {"regression": number / 4, "multilabel": ("a", "c")[: number % 3]}
-            text = text if changes.get("pooling") in ("mention", "entity_start") else plain
+            text = text if changes.get("pooling") in ENTITY_POOLINGS else plain
             pair = "it is new." if changes.get("text_head") == "tanh" else ""  # two segments
             examples.append(LabelledText(name, text, label.get(task_type, "abca"[number]), pair))
     return examples

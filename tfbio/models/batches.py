@@ -3,4 +3,4 @@
 # The target of a token that has none, such as [CLS] and all but the first of a word's.
 NO_TARGET = -1
 # The values of `pooling` that take a text's vector from its entities.
-ENTITY_POOLINGS = ("mention", "entity_start")
+ENTITY_POOLINGS = ("mention", "mention_mean", "entity_start")

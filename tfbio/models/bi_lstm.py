@@ -47,6 +47,27 @@ class BiLSTM(keras.layers.Layer):
         ]
         return tf.transpose(tf.concat(outputs, axis=-1), [1, 0, 2])
 
+    def last_states(self, outputs: tf.Tensor, documents: tf.Tensor, first: tf.Tensor) -> tf.Tensor:
+        """Returns the state in which each direction of the LSTM has read a whole text.
+
+        Args:
+          outputs: float32 [rows * tokens, size], as `call` returns them, the rows end to end.
+          documents: int32 [rows, tokens], as in `call`.
+          first: int32 [texts], the place of each text's first token among all.
+
+        Returns:
+          float32 [texts, size]: forward the output at a text's last token, backward at its first.
+        """
+        (texts,) = shape_of(first)
+        numbers = tf.reshape(documents, [-1]) - 1  # that of padding, -1, is left out
+        places = tf.range(tf.size(numbers))
+        # Batches of fixed shapes have room for more texts, which are of no token.
+        last = tf.maximum(tf.math.unsorted_segment_max(places, numbers, texts), 0)
+        half = self.forward.units
+        return tf.concat(
+            [tf.gather(outputs, last)[:, :half], tf.gather(outputs, first)[:, half:]], axis=1
+        )
+
 
 def _read(
     cell: keras.layers.LSTMCell, vectors: tf.Tensor, begins: tf.Tensor, reverse: bool

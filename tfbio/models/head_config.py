@@ -12,12 +12,14 @@ class HeadConfig:
       of_tokens: True if each token has logits, False if each text has.
       dropout_prob: the dropout before the last layer, in [0, 1).
       pooling: the way to a text's vector: "first" takes the first token's, "mean" the mean of all
-        tokens', "mention" the maximum over the tokens of each of two entities, "entity_start" the
-        token that marks the start of each; of texts only.
-      text_layer: the layer below the last one: "linear" (none), "tanh" or "gelu"; of texts, with
-        pooling "first".
-      token_layer: "linear" (none), "lstm" (a `BiLSTM` below the last layer) or "crf" (a CRF on the
-        logits); of tokens only.
+        tokens', "mention" the maximum and "mention_mean" the mean over the tokens of each of two
+        entities, "entity_start" the token that marks the start of each; of texts only.
+      text_layer: the layer below the last one: "linear" (none), "tanh" or "gelu", with pooling
+        "first", or "mlp" (an `MLP`); of texts only.
+      mlp_layers, mlp_size: the layers of the MLP, and the units of each; 0 for as many as the
+        encoder has.
+      token_layer: "linear" (none); "lstm", a `BiLSTM` on the tokens, of which pooling "first" takes
+        the last state of both directions; or "crf", a CRF on the logits, of tokens only.
       beam_size: 0; or the number of starts that ELECTRA's head for answers, `SpanHead`, takes.
     """
 
@@ -26,5 +28,7 @@ class HeadConfig:
     dropout_prob: float = 0.0
     pooling: str = "first"
     text_layer: str = "linear"
+    mlp_layers: int = 1
+    mlp_size: int = 0
     token_layer: str = "linear"
     beam_size: int = 0

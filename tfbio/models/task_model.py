@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio.models import randomness
+from tfbio.models import entity_pooling, randomness
 from tfbio.models.activations import gelu
 from tfbio.models.batches import ENTITY_POOLINGS
 from tfbio.models.bi_lstm import BiLSTM
@@ -13,6 +13,7 @@ from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.head_config import HeadConfig
 from tfbio.models.layers import precise_dtype, shape_of
+from tfbio.models.mlp import MLP
 from tfbio.models.span_head import SpanHead, TrainingLogits
 
 
@@ -24,12 +25,13 @@ class TaskModel(keras.layers.Layer):
     BERT's tanh layer, then dropout, then a dense layer. With `text_layer` "tanh" that layer is
     there (BERT's `pooled_output`, modeling.py and run_classifier.py of google-research/bert), and
     with "gelu" that of Hugging Face's `ElectraForSequenceClassification`. "mean" takes the mean
-    over all tokens. "mention" and "entity_start" are the two entities of a relation (Gu et al.,
-    2021, section 6.5): the maximum over the tokens of each, or the tokens that mark where they
-    start, side by side.
+    over all tokens. "mention", "mention_mean" and "entity_start" are the two entities of a relation
+    (Gu et al., 2021, sections 5.2 and 6.5): the maximum or the mean over the tokens of each, or the
+    tokens that mark where they start, side by side. With "mlp" an `MLP` is on what is pooled.
 
-    Tokens may go through a Bi-LSTM before dropout, or their logits may be a CRF's emissions, whose
-    transitions start at 0 (Gu et al., 2021, section 5.2 and Table 10, which say no more of either).
+    Tokens may go through a Bi-LSTM before dropout or pooling, of which "first" takes the last
+    states; or their logits may be a CRF's emissions, whose transitions start at 0 (Gu et al., 2021,
+    section 5.2 and Table 10, which say no more of either).
 
     Args:
       encoder_config: the settings of the encoder.
@@ -40,6 +42,7 @@ class TaskModel(keras.layers.Layer):
       head_config: the settings of the head.
       lstm: a `BiLSTM`; None without.
       pooler: the dense layer "tanh" or "gelu" below the last one; None without.
+      mlp: an `MLP` below the last layer; None without.
       head: the last layer, a Keras `Dense`; or a `SpanHead`.
       transitions: the CRF's, a float32 variable [num_outputs, num_outputs]; None without.
     """
@@ -51,8 +54,10 @@ class TaskModel(keras.layers.Layer):
         self.head_config = head_config
         size = encoder_config.hidden_size
         self.lstm = BiLSTM(size) if head_config.token_layer == "lstm" else None
-        self.pooler = None
-        if head_config.text_layer != "linear":
+        self.pooler = self.mlp = None
+        if head_config.text_layer == "mlp":
+            self.mlp = _make_mlp(encoder_config, head_config)
+        elif head_config.text_layer != "linear":
             self.pooler = _make_pooler(encoder_config, head_config.text_layer)
         if head_config.beam_size:
             self.head = SpanHead(size, head_config.beam_size)
@@ -121,6 +126,8 @@ class TaskModel(keras.layers.Layer):
             vectors = self._pool(vectors, batch)
         if self.pooler is not None:
             vectors = self.pooler(vectors)
+        if self.mlp is not None:
+            vectors = self.mlp(vectors, self.head_config.dropout_prob, head_seed)
         logits = self.head(randomness.dropout(vectors, self.head_config.dropout_prob, head_seed))
         if self.transitions is not None:
             return logits, tf.convert_to_tensor(self.transitions)
@@ -128,12 +135,12 @@ class TaskModel(keras.layers.Layer):
 
     def _pool(self, vectors: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         """Turns vectors of tokens, [tokens, size], into [texts, size] or [texts, 2 * size]."""
-        if "entities_of_tokens" in batch:
-            return _pool_entities(vectors, batch)
-        if self.head_config.pooling in ENTITY_POOLINGS:
-            entities = tf.reduce_max(tf.gather(vectors, batch["entities"]), axis=2)
-            return tf.reshape(entities, [entities.shape[0], 2 * vectors.shape[-1]])
-        if self.head_config.pooling == "first":
+        pooling = self.head_config.pooling
+        if pooling in ENTITY_POOLINGS:
+            return entity_pooling.pool(vectors, batch, mean=pooling == "mention_mean")
+        if pooling == "first" and self.lstm is not None:
+            return self.lstm.last_states(vectors, batch["document_ids"], batch["first"])
+        if pooling == "first":
             return tf.gather(vectors, batch["first"])
         (texts,) = shape_of(batch["first"])
         text = tf.reshape(batch["document_ids"], [-1]) - 1  # that of padding, -1, is left out
@@ -154,21 +161,29 @@ def _make_pooler(encoder_config: EncoderConfig, activation: str) -> keras.layers
     return pooler
 
 
+def _make_mlp(encoder_config: EncoderConfig, head_config: HeadConfig) -> MLP:
+    """Makes the hidden layers between what is pooled and the last layer."""
+    size = encoder_config.hidden_size
+    return MLP(
+        _pooled_size(size, head_config),
+        head_config.mlp_layers,
+        head_config.mlp_size or size,
+        encoder_config.initializer_range,
+    )
+
+
 def _make_last_layer(size: int, head_config: HeadConfig) -> keras.layers.Layer:
     """Makes the layer of the logits, which are precise whatever the encoder computes in."""
     head = keras.layers.Dense(head_config.num_outputs, name="head", dtype=precise_dtype())
-    of_entities = not head_config.of_tokens and head_config.pooling in ENTITY_POOLINGS
-    head.build([None, size * (2 if of_entities else 1)])
+    if head_config.text_layer == "mlp":
+        inputs = head_config.mlp_size or size
+    else:
+        inputs = _pooled_size(size, head_config)
+    head.build([None, inputs])
     return head
 
 
-def _pool_entities(vectors: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
-    """Takes the maxima over entities of any number of tokens; see `FixedShapePacker`."""
-    (texts,) = shape_of(batch["real"])
-    first, second = (
-        tf.math.unsorted_segment_max(vectors, tf.reshape(ids, [-1]) - 1, texts)
-        for ids in tf.unstack(batch["entities_of_tokens"], axis=-1)
-    )
-    # The maximum over no token is none.
-    real = batch["real"][:, tf.newaxis] > 0
-    return tf.where(real, tf.concat([first, second], axis=1), 0.0)
+def _pooled_size(size: int, head_config: HeadConfig) -> int:
+    """Returns the size of a token's or a text's vector, of an encoder's hidden size."""
+    of_entities = not head_config.of_tokens and head_config.pooling in ENTITY_POOLINGS
+    return size * (2 if of_entities else 1)

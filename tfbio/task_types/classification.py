@@ -58,8 +58,9 @@ class Classification(TextType):
         """The settings of the task type "classification".
 
         Attributes:
-          pooling: "first", "mean", "mention" or "entity_start", the vector of a text.
-          text_head: "linear", "tanh" or "gelu", the layer between that and the last layer.
+          pooling: "first", "mean", "mention", "mention_mean" or "entity_start", the vector of a
+            text.
+          text_head, mlp_layers, mlp_size: see `TextSettings`.
           entity_markers: True to see relations that have markers with them.
 
         Raises:
@@ -72,7 +73,8 @@ class Classification(TextType):
             "first",
             "What the head sees of a text. first: the output for [CLS], as in the papers; mean: "
             "that over all tokens; of relations also mention: the maximum over the tokens of both "
-            "entities; entity_start: the markers before them (see tfbio/formats/relations.py).",
+            "entities; mention_mean: their mean; entity_start: the markers before them (see "
+            "tfbio/formats/relations.py).",
             choices=("first", "mean", *ENTITY_POOLINGS),
         )
         entity_markers: bool = setting(
@@ -125,9 +127,9 @@ class Classification(TextType):
 
         Returns:
           `Features` in the order of the examples. `per_window["targets"]` is int32 [], the number
-          of the class, for each window. With pooling "mention" or "entity_start" also
-          `positions["entities"]`, int64 [2, most tokens] for each window, the tokens of both
-          entities.
+          of the class, for each window. With pooling by entities also `positions["entities"]`,
+          int64 [2, most tokens] for each window, the tokens of both entities, which ascend; the
+          last one of an entity fills up its row.
 
         Raises:
           TaskFileError: a text lacks the markers or dummies that the settings need.
@@ -153,7 +155,7 @@ class Classification(TextType):
             for e, (_, spans), ids in zip(encoded, found, features.input_ids, strict=True)
         ]
         most = max(len(tokens) for both in entities for tokens in both)
-        padded = [np.stack([np.resize(tokens, most) for tokens in both]) for both in entities]
+        padded = [np.stack([_padded(tokens, most) for tokens in both]) for both in entities]
         return dataclasses.replace(features, positions={"entities": padded})
 
     def losses(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
@@ -255,6 +257,11 @@ class Classification(TextType):
         if said.get("problem_type") is None:
             return len(labels) > 1
         return super().fits_hugging_face(said, labels)
+
+
+def _padded(tokens: np.ndarray, most: int) -> np.ndarray:
+    """Returns the tokens, int64 [n], with the last one again up to `most` of them."""
+    return np.pad(tokens, (0, most - len(tokens)), "edge")
 
 
 def _tokens(offsets: Sequence[tuple[int, int]], span: tuple[int, int]) -> np.ndarray:

@@ -60,11 +60,11 @@ class MultiLabel(TextType):
 
         Attributes:
           pooling: "first" or "mean", the vector of a text.
-          text_head: "linear", "tanh" or "gelu", the layer between that and the last layer.
+          text_head, mlp_layers, mlp_size: the layers below the last one, see `TextSettings`.
           absent_outputs: True to give the absence of a label an output of its own.
 
         Raises:
-          ConfigError: a value is out of its limits, or `text_head` does not go with `pooling`.
+          ConfigError: a value is out of its limits, or `text_head` does not go with the others.
         """
 
         group = "multilabel."

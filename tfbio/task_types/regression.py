@@ -50,11 +50,11 @@ class Regression(TextType):
         Attributes:
           pooling: "first" or "mean", the vector of a text: the output for [CLS], or the mean over
             tokens.
-          text_head: "linear", "tanh" or "gelu", the layer between that and the last layer.
+          text_head, mlp_layers, mlp_size: the layers below the last one, see `TextSettings`.
           scale: the model learns the score divided by this, which is above 0.
 
         Raises:
-          ConfigError: a value is out of its limits, or `text_head` does not go with `pooling`.
+          ConfigError: a value is out of its limits, or `text_head` does not go with the others.
         """
 
         group = "regression."

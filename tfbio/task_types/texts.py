@@ -82,10 +82,13 @@ class TextSettings(BaseSettings):
     Attributes:
       pooling: "first" or "mean", the vector of a text: the output for [CLS], or the mean over
         tokens.
-      text_head: "linear", "tanh" or "gelu", the layer between that and the last layer.
+      text_head: "linear", "tanh", "gelu", "mlp" or "lstm", the layers between the encoder and the
+        last layer.
+      mlp_layers, mlp_size: the layers of "mlp", and the units of each; 0 for as many as the
+        encoder has.
 
     Raises:
-      ConfigError: a value is out of its limits, or `text_head` does not go with `pooling`.
+      ConfigError: a value is out of its limits, or `text_head` does not go with the others.
     """
 
     pooling: str = setting(
@@ -98,21 +101,33 @@ class TextSettings(BaseSettings):
         "linear",
         "What is between the output for [CLS] and the last layer. linear: nothing, as in the "
         "original ELECTRA code; tanh: a dense layer with tanh, which is BERT's pooler and the head "
-        "of RoBERTa and ALBERT; gelu: one with gelu, as Hugging Face's ELECTRA has it.",
-        choices=("linear", "tanh", "gelu"),
+        "of RoBERTa and ALBERT; gelu: one with gelu, as Hugging Face's ELECTRA has it; mlp: layers "
+        "with ReLU, on what pooling gives; lstm: a Bi-LSTM over the tokens, below pooling, which "
+        "takes the last states of both directions where it is first.",
+        choices=("linear", "tanh", "gelu", "mlp", "lstm"),
+    )
+    mlp_layers: int = setting(1, "With text_head mlp: its layers below the last one.", at_least=1)
+    mlp_size: int = setting(
+        0, "With text_head mlp: the units of each layer; 0: as many as the encoder has."
     )
 
     def check_together(self) -> None:
         """Checks that the head of texts goes with their pooling; returns nothing.
 
         Raises:
-          ConfigError: `text_head` is not "linear", and `pooling` is not "first".
+          ConfigError: `text_head` is "tanh" or "gelu", and `pooling` is not "first"; or a setting
+            of "mlp" is changed, and `text_head` is another.
         """
         require(
-            self.text_head == "linear" or self.pooling == "first",
+            self.text_head not in ("tanh", "gelu") or self.pooling == "first",
             f"{self.group}text_head {self.text_head} is for the output for [CLS]: it goes with "
             f"pooling first, not {self.pooling}",
         )
+        for name in ("mlp_layers", "mlp_size"):
+            require(
+                self.text_head == "mlp" or getattr(self, name) == getattr(type(self), name),
+                f"{self.group}{name} goes with {self.group}text_head = mlp",
+            )
 
 
 class TextType(TaskType):
@@ -136,12 +151,16 @@ class TextType(TaskType):
         Args:
           dropout_prob: the probability of dropout before its last layer.
         """
+        settings, has_lstm = self.settings, self.settings.text_head == "lstm"
         return HeadConfig(
             self.num_outputs,
             of_tokens=False,
             dropout_prob=dropout_prob,
-            pooling=self.settings.pooling,
-            text_layer=self.settings.text_head,
+            pooling=settings.pooling,
+            text_layer="linear" if has_lstm else settings.text_head,
+            mlp_layers=settings.mlp_layers,
+            mlp_size=settings.mlp_size,
+            token_layer="lstm" if has_lstm else "linear",
         )
 
     @classmethod

@@ -249,13 +249,12 @@ def _by_default(model: TaskModel, settings: RunConfig) -> tuple[TaskModel, RunCo
     same = _make(settings)
     for variable, value in zip(same.encoder.variables, model.encoder.variables, strict=True):
         variable.assign(value)
-    if same.pooler is not None:
-        same.pooler.set_weights(model.pooler.get_weights())
+    for layer in ("pooler", "mlp", "lstm"):
+        if getattr(same, layer) is not None:
+            getattr(same, layer).set_weights(getattr(model, layer).get_weights())
     task_type.copy_head(model, same)
     if same.transitions is not None:
         same.transitions.assign(model.transitions)
-    if same.lstm is not None:
-        same.lstm.set_weights(model.lstm.get_weights())
     return same, settings
 
 

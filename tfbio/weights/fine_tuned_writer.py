@@ -110,9 +110,10 @@ def _check_head(folder: str, head: HeadConfig, known: TrainedOn) -> None:
     Raises:
       FineTunedError: it has not.
     """
-    if head.token_layer != "linear" or head.pooling != "first" or known.markers:
+    layers = "mlp" if head.text_layer == "mlp" else head.token_layer
+    if layers != "linear" or head.pooling != "first" or known.markers:
         raise FineTunedError(
-            f"{folder} has head {head.token_layer} and pooling {head.pooling}"
+            f"{folder} has head {layers} and pooling {head.pooling}"
             f"{', and markers of entities' * known.markers}: that form has only what is linear "
             "and first."
         )

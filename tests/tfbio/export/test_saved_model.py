@@ -342,11 +342,11 @@ def test_entities_are_those_of_predict(labels, rule, vocabulary, changes, serve,
     "task_type, pairs, vocabulary, changes",
     [
         ("classification", False, "wordpiece", {"text_head": "tanh"}),
-        ("classification", True, "wordpiece", {"pooling": "mean"}),
+        ("classification", True, "wordpiece", {"pooling": "mean", "text_head": "mlp"}),
         ("regression", True, "wordpiece", {"text_head": "gelu", "scale": 4.0}),
         ("multilabel", False, "wordpiece", {"pooling": "mean", "absent_outputs": True}),
         ("classification", True, "byte_bpe", {}),
-        ("regression", True, "albert", {}),
+        ("regression", True, "albert", {"text_head": "lstm"}),
     ],
 )
 def test_labels_are_those_of_predict(task_type, pairs, vocabulary, changes, serve, sentences):

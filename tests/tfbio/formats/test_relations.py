@@ -147,7 +147,7 @@ def test_the_tokens_of_the_entities(pooling, keep, expected, tokenizer):
     assert found == [[{min(n, 4) for n in own} for own in both] for both in expected]
 
 
-@pytest.mark.parametrize("pooling", ["mention", "entity_start"])
+@pytest.mark.parametrize("pooling", ["mention", "mention_mean", "entity_start"])
 def test_the_head_sees_the_entities_side_by_side(pooling, tokenizer):
     """Packed, against the encoder's outputs for each text alone."""
     task_type = Classification(("no", "yes"), Classification.Settings(pooling=pooling))
@@ -157,11 +157,15 @@ def test_the_head_sees_the_entities_side_by_side(pooling, tokenizer):
     assert part.arrays["input_ids"].shape[0] == 1
     batch = {name: tf.constant(values) for name, values in part.arrays.items()}
     logits = tf.function(model, jit_compile=True)(batch)
+    over = np.mean if pooling == "mention_mean" else np.max
     for found, piece in zip(logits, (1, 0), strict=True):
         ids = tf.constant(features.input_ids[piece][None])
         outputs = model.encoder(ids, tf.ones_like(ids), tf.zeros_like(ids)).numpy()[0]
         vector = np.concatenate(
-            [outputs[tokens].max(axis=0) for tokens in features.positions["entities"][piece]]
+            [
+                over(outputs[sorted(set(own))], axis=0)
+                for own in features.positions["entities"][piece]
+            ]
         )
         expected = vector @ model.head.kernel.numpy() + model.head.bias.numpy()
         np.testing.assert_allclose(found, expected, atol=1e-5)

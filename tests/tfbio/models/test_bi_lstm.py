@@ -55,3 +55,20 @@ def test_outputs_and_gradients_are_torchs(jit_compile):
     found = [gradients[0], gradients[1], gradients[3], gradients[4]]
     for name, own in zip(names, found, strict=True):
         np.testing.assert_allclose(own, getattr(lstm, name).grad.T, atol=1e-5)
+
+
+def test_the_last_states_are_torchs():
+    """The `h_n` of torch.nn.LSTM, of both directions, for texts in any place of the rows."""
+    tf.random.set_seed(1)
+    layer = BiLSTM(SIZE)
+    vectors = np.random.default_rng(1).normal(size=(*DOCUMENTS.shape, SIZE)).astype(np.float32)
+    # The first tokens; there is room for a fifth text, which is not there.
+    first = tf.constant([0, 4, 6, 8, 0])
+    outputs = tf.reshape(layer(tf.constant(vectors), tf.constant(DOCUMENTS)), [-1, SIZE])
+    found = tf.function(layer.last_states, jit_compile=True)(outputs, tf.constant(DOCUMENTS), first)
+    assert found.shape == (5, SIZE) and np.isfinite(found).all()
+    lstm = of_torch(layer)
+    for number in range(4):
+        here = np.equal(DOCUMENTS, number + 1)
+        _, (states, _) = lstm(torch.tensor(vectors[here][None]))
+        np.testing.assert_allclose(found[number], states.detach().numpy().ravel(), atol=1e-6)

@@ -21,13 +21,16 @@ from tfbio.task_types.finetuning_config import FinetuningConfig
         (["question_answering.doc_stride=-1"], "doc_stride must be at least 0, not -1"),
         (
             ["regression.text_head=relu"],
-            'regression.text_head must be linear, tanh or gelu, not "relu"',
+            'regression.text_head must be linear, tanh, gelu, mlp or lstm, not "relu"',
         ),
         (["regression.pooling=mention"], "regression.pooling must be first or mean, not"),
         (
             ["multilabel.text_head=tanh", "multilabel.pooling=mean"],
             "multilabel.text_head tanh .*: it goes with pooling first, not mean",
         ),
+        (["classification.mlp_layers=2"], "classification.mlp_layers goes with .*text_head = mlp"),
+        (["regression.mlp_size=64"], "regression.mlp_size goes with regression.text_head = mlp"),
+        (["multilabel.pooling=mention_mean"], "multilabel.pooling must be first or mean, not"),
         (["tagging.schem=IO"], "unknown setting 'tagging.schem'; the nearest is 'tagging.scheme'"),
         (["scheme=IO"], "unknown setting 'scheme'; the nearest is 'tagging.scheme'"),
         (["tagging_scheme=IO"], "unknown setting 'tagging_scheme'; .* is 'tagging.scheme'"),

@@ -102,6 +102,7 @@ def test_shapes_are_few():
         (True, "first", "lstm"),
         (False, "first", "linear"),
         (False, "mean", "linear"),
+        (False, "first", "lstm"),
     ],
 )
 def test_a_packed_text_comes_out_as_when_it_is_alone(of_tokens, pooling, head):

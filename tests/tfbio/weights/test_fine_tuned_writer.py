@@ -11,10 +11,12 @@ from safetensors.numpy import load_file, save_file
 from tests.fine_tuned import FAMILIES, SHAPE, TAGS, load, make, their_logits
 from tfbio.base.errors import UserError
 from tfbio.export import conversion
+from tfbio.models.task_model import TaskModel
 from tfbio.runs import finetuning
 from tfbio.task_types import task_table
 from tfbio.task_types.classification import Classification
 from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.regression import Regression
 from tfbio.weights import fine_tuned, fine_tuned_writer
 
 HEADS = {
@@ -151,6 +153,29 @@ def test_what_is_trained_here_computes_the_same_there(init, text_head, architect
         start = load_file(tmp_path / "init" / "model.safetensors")["pooler.dense.weight"].T
         moved = np.abs(ours.pooler.kernel - start)
         assert 1e-3 < moved.mean() < 0.1 < np.abs(start).mean()
+
+
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        ({"text_head": "lstm"}, "head lstm and pooling first: that form has only"),
+        ({"text_head": "mlp", "mlp_layers": 2}, "head mlp and pooling first: that form has only"),
+    ],
+    ids=["lstm", "mlp"],
+)
+def test_layers_on_texts_are_read_back_and_refused(changes, said, make_trial, tmp_path):
+    trial, settings = make_trial("regression", [], {"pairs": False}, scale=2.0, **changes)
+    head = Regression(settings=settings.regression).head_config(0.0)
+    written = TaskModel(settings.encoder, head)
+    tf.train.Checkpoint(model=written).read(f"{trial}/model").assert_consumed()
+    # Other programs know no scale: it becomes a part of the last layer.
+    expected = 2.0 * our_logits(written, *batch())
+    assert np.ptp(expected) > 1e-3
+    found = our_logits(fine_tuned.read(trial).model, *batch())
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    with pytest.raises(fine_tuned.FineTunedError, match=said):
+        conversion.to_hugging_face(trial, str(tmp_path / "no"))
+    assert not (tmp_path / "no").exists()
 
 
 @pytest.mark.parametrize("threshold", [-2.5, None])
