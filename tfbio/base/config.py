@@ -115,7 +115,8 @@ class BaseSettings:
     Attributes:
       group: str, the prefix of the names of its fields in messages and for `--set`, such as "run.";
         a class attribute, "" by default.
-      beside: tuple of str, what a file may have beside the settings; a class attribute too, ().
+      beside: tuple of str, the names of what a file may have beside the settings, for others to
+        read; a class attribute, () by default.
 
     Raises:
       ConfigError: a field is out of its limits, or the fields do not go together.
