@@ -15,6 +15,7 @@ from (tfbio/task_types/task_table.py). Further flags:
   --hparams=authors    another one: those of its authors' code, which differ from the paper;
                     others are pubmedbert, biolm, biom-electra-base, ... (docs/finetuning.md)
   --seeds=10    the number of trials
+  --stop_as=out/fold_1    as many epochs as the best weights of that run had seen
   --set learning_rate=1e-4 --set train_batch_size=16    change single settings
   --sweep learning_rate=5e-5,1e-4 --sweep train_batch_size=16,32    every combination; the scores
                     on dev choose one, and sweep.md has the table
@@ -47,7 +48,7 @@ from absl import flags
 
 from tfbio.base import cli, config, device_flags, errors, path_checks, storage
 from tfbio.runs import sweep
-from tfbio.task_types import own_data, task_table, types
+from tfbio.task_types import own_data, stopping, task_table, types
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.protocols import find_protocol
 from tfbio.task_types.task import Task
@@ -98,6 +99,13 @@ flags.DEFINE_string(
 )
 flags.DEFINE_integer(
     "seeds", 0, "The number of trials; 0: as the settings say (num_trials).", lower_bound=0
+)
+flags.DEFINE_string(
+    "stop_as",
+    "",
+    "The --output_dir of a finished run with evaluations in training, such as that of another "
+    "fold: train as many epochs as its best weights had seen, the median of its trials, without "
+    "evaluations.",
 )
 flags.DEFINE_multi_string("set", [], "Changes one setting: name=value. May be repeated.")
 flags.DEFINE_multi_string(
@@ -160,7 +168,15 @@ _NEEDED = {
 # Further flags that only the other mode takes.
 _NOT_WITH = {
     "train": ["format"],
-    "predict": ["from_scratch", "hparams", "sweep", "seeds", "dry_run", "negative_label"],
+    "predict": [
+        "from_scratch",
+        "hparams",
+        "sweep",
+        "stop_as",
+        "seeds",
+        "dry_run",
+        "negative_label",
+    ],
 }
 
 
@@ -270,6 +286,9 @@ def _read_settings(task: Task) -> tuple[list[str], list[FinetuningConfig]]:
         if name == "num_trials" and FLAGS.seeds:
             raise errors.UsageError("num_trials has a --set, and --seeds, which is the same.")
     changes = [*FLAGS.set, *([f"num_trials={FLAGS.seeds}"] if FLAGS.seeds else [])]
+    if FLAGS.stop_as:
+        changes += _read_stopping({*swept, *fixed})
+        fixed |= dict.fromkeys(stopping.SETTINGS)
     hparams = find_protocol(FLAGS.hparams, FLAGS.task)
     swept, combinations = sweep.combinations(sweep.with_those_of(hparams, FLAGS.sweep, fixed))
     settings = [
@@ -280,6 +299,21 @@ def _read_settings(task: Task) -> tuple[list[str], list[FinetuningConfig]]:
         one = " ".join(f"--set {name}=VALUE" for name in swept)
         raise errors.UsageError(f"--dry_run goes without --sweep, also of --hparams: give {one}.")
     return swept, settings
+
+
+def _read_stopping(given: set[str]) -> list[str]:
+    """Returns the settings that --stop_as takes from another run, as `config.load` takes them.
+
+    Args:
+      given: the names of the settings that have a --set or a --sweep.
+
+    Raises:
+      UserError: one of them is such a setting, or the run does not tell them.
+    """
+    for name in stopping.SETTINGS:
+        if name in given:
+            raise errors.UsageError(f"--stop_as sets {name}: leave out its --set or --sweep.")
+    return stopping.settings_like(FLAGS.stop_as, FLAGS.task)
 
 
 def _require_own_output(is_sweep: bool) -> None:

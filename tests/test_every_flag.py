@@ -135,6 +135,11 @@ PAIRS = [
         "give --set learning_rate=VALUE",
     ),
     ("run_finetuning.py", '--hparams={"sweep":{"seed":1}}', "sweep.seed must list the values"),
+    (
+        "run_finetuning.py",
+        "--stop_as=model --set=num_train_epochs=3",
+        "--stop_as sets num_train_epochs: leave out its --set",
+    ),
     ("run_finetuning.py", "--sweep=seed=1 --sweep=seed=2", "--sweep seed=... is given twice"),
     ("run_finetuning.py", "--sweep=seed=1,2 --set=seed=3", "seed has a --sweep, and a --set"),
     ("run_finetuning.py", "--seeds=2 --set=num_trials=3", "num_trials has a --set, and --seeds"),
