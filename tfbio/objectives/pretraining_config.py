@@ -7,8 +7,8 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_run import PretrainingRun
 
 # What is masked together: a token (BERT, ELECTRA); a token with all that continue its word
-# (PubMedBERT); some words in a row (SpanBERT).
-MASK_UNITS = ("token", "word", "span")
+# (PubMedBERT); some words in a row (SpanBERT); up to three whole words in a row (ALBERT).
+MASK_UNITS = ("token", "word", "span", "ngram")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,7 @@ class PretrainingConfig(BaseSettings):
       mask_prob, final_mask_prob, mask_prob_stages: the share of tokens to mask, the share that it
         grows to (0: none), and the number of equal stages.
       mask_token_prob, random_token_prob: the shares of them that become [MASK], and a random token.
-      mask_unit: "token", "word" or "span".
+      mask_unit: "token", "word", "span" or "ngram".
       mask_with_replacement: True to draw masked tokens as the original code does, some twice.
       sequence_length, final_sequence_length: tokens of an example, and those of the last phase (0:
         no such phase).
@@ -129,7 +129,8 @@ class PretrainingConfig(BaseSettings):
     final_mask_prob: float = setting(
         0.0,
         "Above 0: the share grows to this in mask_prob_stages equal steps, each on an equal part "
-        "of the run. PubMedBERT (Gu et al., 2020, section 2.3): 0.05 to 0.25 in 5.",
+        "of the run. Gu et al. (2020), section 2.3, describe 0.05 to 0.25 in 5, as ALUM's; their "
+        "PubMedBERT has a constant 0.15 (section 6.1).",
         at_most=1,
     )
     mask_prob_stages: int = setting(5, "See final_mask_prob.", at_least=2)
@@ -149,7 +150,8 @@ class PretrainingConfig(BaseSettings):
     mask_unit: str = setting(
         "token",
         "What is masked together. token: a token (BERT, ELECTRA); word: a token with all that "
-        "continue its word (PubMedBERT); span: some words in a row (SpanBERT).",
+        "continue its word (PubMedBERT); span: some words in a row (SpanBERT); ngram: one to three "
+        "whole words in a row (ALBERT).",
         choices=MASK_UNITS,
     )
     mask_with_replacement: bool = setting(
