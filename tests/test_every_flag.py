@@ -116,6 +116,11 @@ PAIRS = [
     ),
     (
         "run_pretraining.py",
+        "--set=run.stop_at_step=11 --set=num_train_steps=10",
+        "run.stop_at_step 11 must be at most num_train_steps 10",
+    ),
+    (
+        "run_pretraining.py",
         "--set=encoder.hidden_size=250 --set=encoder.num_attention_heads=4",
         "must be a multiple of",
     ),

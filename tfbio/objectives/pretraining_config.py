@@ -237,6 +237,11 @@ class PretrainingConfig(BaseSettings):
         )
         require(
             not self.final_mask_prob or self.final_mask_prob >= self.mask_prob,
+        require(
+            self.run.stop_at_step <= self.num_train_steps,
+            f"run.stop_at_step {self.run.stop_at_step} must be at most num_train_steps "
+            f"{self.num_train_steps}",
+        )
             "final_mask_prob must be 0, or at least mask_prob",
         )
 
@@ -321,11 +326,15 @@ class PretrainingConfig(BaseSettings):
         return min(sequence_length, int((self.most_masked + 0.005) * sequence_length))
 
     def phases(self) -> list[tuple[int, int]]:
-        """Lists the phases of the settings in order, a (sequence length, step at its end) each."""
+        """Lists the phases until `last_step`, a (sequence length, step at its end) each."""
         if not self.final_sequence_length:
-            return [(self.sequence_length, self.num_train_steps)]
+            return [(self.sequence_length, self.last_step)]
         switch = round(self.num_train_steps * (1 - self.final_phase_fraction))
-        return [
-            (self.sequence_length, switch),
-            (self.final_sequence_length, self.num_train_steps),
-        ]
+        if self.run.stop_at_step and self.last_step <= switch:
+            return [(self.sequence_length, self.last_step)]
+        return [(self.sequence_length, switch), (self.final_sequence_length, self.last_step)]
+    @property
+    def last_step(self) -> int:
+        """The step at which a run of these settings ends, an int; see `run.stop_at_step`."""
+        return self.run.stop_at_step or self.num_train_steps
+

@@ -160,7 +160,7 @@ def report(
         kept += f", {_short(count.generator)} in the generator alone"
     lines = [
         f"parameters: {kept}, {_short(count.all)} trained",
-        f"the run: {config.num_train_steps:,} steps of {batch:,} examples, "
+        f"the run: {config.last_step:,} steps of {batch:,} examples, "
         f"{objective_cost.run_flops(config):.2e} FLOP",
     ]
     phase_start = 0

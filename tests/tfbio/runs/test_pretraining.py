@@ -95,6 +95,25 @@ def test_a_trace_is_of_the_steps_asked_for(
         plane.event_metadata[event.metadata_id].name
         for plane in space.planes
         for line in plane.lines
+def test_a_run_that_stops_early_has_the_weights_of_that_step(
+    finished, settings, examples_folder, cpu, tmp_path, capsys
+):
+    run = dataclasses.replace(settings.run, stop_at_step=4)
+    stopped = dataclasses.replace(settings, run=run)
+    folder = str(tmp_path / "model")
+    pretraining.pretrain(stopped, [str(examples_folder)], folder, cpu)
+    assert tf.train.latest_checkpoint(folder).endswith("ckpt-4")
+    whole, early = (tf.train.load_checkpoint(os.path.join(x, "ckpt-4")) for x in (finished, folder))
+    names = [name for name in weights(folder) if "save_counter" not in name]
+    assert len(names) > 50
+    for name in names:
+        np.testing.assert_array_equal(early.get_tensor(name), whole.get_tensor(name), err_msg=name)
+    said = capsys.readouterr().out
+    assert "the run ends at step 4" in said and "step 4/4 |" in said and "done:" in said
+    pretraining.pretrain(stopped, [str(examples_folder)], folder, cpu)
+    assert "complete, 4 steps were trained before" in capsys.readouterr().out
+
+
         for event in line.events
     ]
     assert names.count("IteratorGetNextOp::DoCompute") == 2  # one for each step
