@@ -125,3 +125,17 @@ def test_as_many_words_are_scored_as_in_the_original_code():
     growing = PretrainingConfig(mask_prob=0.05, final_mask_prob=0.25)
     assert growing.max_predictions(128) == 32
     assert PretrainingConfig(mask_prob=1.0).max_predictions(128) == 128
+@pytest.mark.parametrize(
+    ("stop", "phases"),
+    [
+        (800_000, [(128, 800_000)]),
+        (900_000, [(128, 900_000)]),
+        (950_000, [(128, 900_000), (512, 950_000)]),
+    ],
+)
+def test_a_run_that_stops_early_has_the_phases_of_the_whole(stop, phases):
+    settings = load(PretrainingConfig, str(HPARAMS / "base.json"), [f"run.stop_at_step={stop}"])
+    assert settings.phases() == phases
+    assert (settings.last_step, settings.num_train_steps) == (stop, 1_000_000)
+
+

@@ -15,7 +15,7 @@ from tensorflow.tsl.profiler.protobuf import xplane_pb2
 from data_prep import examples
 from data_prep.running import pipeline
 from tests import emulated_tpu
-from tests.pretraining_runs import scalars, weights
+from tests.pretraining_runs import of_one_layer, scalars, weights
 from tfbio.base.errors import DataError, Interrupted, UsageError, UserError
 from tfbio.base.manifests import read_manifest
 from tfbio.export import conversion
@@ -58,12 +58,26 @@ def test_logs_finite_curves(finished):
     assert curves["generator_loss"][-1][1] < curves["generator_loss"][0][1]
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "lamb"])
+RESUMED = {
+    "electra": {},
+    "lamb": {"optimizer": "lamb", "lamb_bias_correction": False},
+    "roberta": {
+        "objective": "mlm",
+        "mask_unit": "ngram",
+        "adam_bias_correction": True,
+        "decay_all": True,
+        "max_gradient_norm": 0.0,
+    },
+}
+
+
+@pytest.mark.parametrize("changes", RESUMED.values(), ids=RESUMED)
 def test_a_run_that_stopped_continues_with_the_same_weights(
-    optimizer, finished, settings, examples_folder, cpu, tmp_path
+    changes, finished, settings, examples_folder, cpu, tmp_path
 ):
-    settings = dataclasses.replace(settings, optimizer=optimizer)
-    if optimizer != "adamw":
+    settings = dataclasses.replace(settings, **changes)
+    if changes:
+        settings = of_one_layer(settings)
         finished = str(tmp_path / "finished")
         pretraining.pretrain(settings, [str(examples_folder)], finished, cpu)
     stopped = str(tmp_path / "model")
@@ -81,20 +95,6 @@ def test_a_run_that_stopped_continues_with_the_same_weights(
         np.testing.assert_array_equal(continued[name], value, err_msg=name)
 
 
-def test_a_trace_is_of_the_steps_asked_for(
-    finished, settings, examples_folder, cpu, tmp_path, capsys
-):
-    """A loop ends before the first and after the last, and the run is the same."""
-    folder = str(tmp_path / "model")
-    run = dataclasses.replace(settings.run, steps_per_loop=4)
-    settings = dataclasses.replace(settings, run=run)
-    pretraining.pretrain(settings, [str(examples_folder)], folder, cpu, profile_steps=(2, 3))
-    (trace,) = Path(folder, "logs").glob("plugins/profile/*/*.xplane.pb")
-    space = xplane_pb2.XSpace.FromString(trace.read_bytes())
-    names = [
-        plane.event_metadata[event.metadata_id].name
-        for plane in space.planes
-        for line in plane.lines
 def test_a_run_that_stops_early_has_the_weights_of_that_step(
     finished, settings, examples_folder, cpu, tmp_path, capsys
 ):
@@ -114,6 +114,20 @@ def test_a_run_that_stops_early_has_the_weights_of_that_step(
     assert "complete, 4 steps were trained before" in capsys.readouterr().out
 
 
+def test_a_trace_is_of_the_steps_asked_for(
+    finished, settings, examples_folder, cpu, tmp_path, capsys
+):
+    """A loop ends before the first and after the last, and the run is the same."""
+    folder = str(tmp_path / "model")
+    run = dataclasses.replace(settings.run, steps_per_loop=4)
+    settings = dataclasses.replace(settings, run=run)
+    pretraining.pretrain(settings, [str(examples_folder)], folder, cpu, profile_steps=(2, 3))
+    (trace,) = Path(folder, "logs").glob("plugins/profile/*/*.xplane.pb")
+    space = xplane_pb2.XSpace.FromString(trace.read_bytes())
+    names = [
+        plane.event_metadata[event.metadata_id].name
+        for plane in space.planes
+        for line in plane.lines
         for event in line.events
     ]
     assert names.count("IteratorGetNextOp::DoCompute") == 2  # one for each step
