@@ -121,8 +121,28 @@ PAIRS = [
     ),
     (
         "run_pretraining.py",
+        "--set=run.stop_at_step=11 --set=num_train_steps=10",
+        "run.stop_at_step 11 must be at most num_train_steps 10",
+    ),
+    (
+        "run_pretraining.py",
         "--set=encoder.hidden_size=250 --set=encoder.num_attention_heads=4",
         "must be a multiple of",
+    ),
+    (
+        "run_pretraining.py",
+        "--set=optimizer=lamb --set=adam_bias_correction=true",
+        "adam_bias_correction goes with optimizer = adamw",
+    ),
+    (
+        "run_pretraining.py",
+        "--set=lamb_bias_correction=false",
+        "lamb_bias_correction = false goes with optimizer = lamb",
+    ),
+    (
+        "run_pretraining.py",
+        "--set=max_gradient_norm=0 --set=gradient_clip_groups=8",
+        "gradient_clip_groups are clipped: set max_gradient_norm above 0",
     ),
     ("run_pretraining.py", "--set=sequence_length=1024", "needs encoder.max_position_embeddings"),
     ("run_finetuning.py", "--output=new.jsonl", "--output does not go with --mode=train"),

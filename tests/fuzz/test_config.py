@@ -65,7 +65,7 @@ def reads(folder):
         if settings.has_generator:
             assert settings.generator.hidden_size > 0
         ends = [end for _, end in settings.phases()]
-        assert ends[-1] == settings.num_train_steps and min(ends) >= 0
+        assert ends[-1] == settings.last_step and min(ends) >= 0
         assert settings.max_predictions(settings.sequence_length) <= settings.sequence_length
     for name, value in _numbers(settings):
         assert math.isfinite(value) and value >= 0, (name, value)

@@ -13,10 +13,10 @@ import tensorflow as tf
 from tfbio.models import randomness
 from tfbio.objectives.pretraining_config import PretrainingConfig
 
-# SpanBERT (Joshi et al., 2020), section 3.1: a span has l words, l drawn from a geometric
-# distribution with p = 0.2, at most 10.
-_SPAN_GEOMETRIC_P = 0.2
-_LONGEST_SPAN = 10
+# How likely are 1, 2, 3 ... words in a row, up to a factor. SpanBERT (Joshi et al., 2020), section
+# 3.1: a geometric distribution with p = 0.2, at most 10 words. ALBERT (Lan et al., 2020), section
+# 3.1, equation 1: 1 / n, at most 3 words, which is 6/11, 3/11 and 2/11.
+_SHARES_OF_LENGTHS = {"span": (1 - 0.2) ** np.arange(10), "ngram": 1 / np.arange(1, 4)}
 
 
 class MaskedBatch(NamedTuple):
@@ -48,9 +48,10 @@ class Masking:
       random_token_prob: the share that becomes any word of the vocabulary; the others stay as they
         are. ELECTRA: 0; BERT: 0.1 (the same places).
       vocab_size: V, the words of the vocabulary; for `random_token_prob`.
-      unit: what is masked together: "token", "word" (a token with all that continue its word) or
-        "span" (some words in a row).
-      begins_word: bool [V], True for the tokens that begin a word; for the units "word" and "span".
+      unit: what is masked together: "token", "word" (a token with all that continue its word),
+        "span" (some words in a row, the last of them in part) or "ngram" (one to three whole words
+        in a row).
+      begins_word: bool [V], True for the tokens that begin a word; for all units but "token".
       with_replacement: draw positions as the original ELECTRA code does (`mask` of
         pretrain/pretrain_helpers.py), which draws some twice and so masks fewer in all. Its paper
         (Clark et al., 2020, section 2) describes drawing without replacement.
@@ -70,8 +71,8 @@ def scheduled_prob(config: PretrainingConfig, step: tf.Tensor) -> tf.Tensor:
     """Computes the share of tokens that masking takes in a step of pretraining, which may grow.
 
     It grows from `mask_prob` to `final_mask_prob` in `mask_prob_stages` equal steps, each on an
-    equal part of the run, as PubMedBERT's authors describe it (Gu et al., 2020, section 2.3). Where
-    `final_mask_prob` is 0, it is always `mask_prob`.
+    equal part of the run, as Gu et al. (2020, section 2.3) describe it of ALUM. Where
+    `final_mask_prob` is 0, it is always `mask_prob`, as in their PubMedBERT (section 6.1).
 
     Args:
       config: all settings.
@@ -99,9 +100,9 @@ def mask_tokens(
     """Masks a share of each pretraining example's tokens, and returns them beside the masked batch.
 
     The count is the original ELECTRA code's: round(tokens * mask_prob), at least 1, at most
-    `limit`; [CLS] and [SEP] are counted, padding is not. With the unit "word" it is the most that
-    is masked: as in BERT's code, a word that is too long for what is left is passed over. Call it
-    in a replica's context.
+    `limit`; [CLS] and [SEP] are counted, padding is not. With the units "word" and "ngram" it is
+    the most that is masked: as in BERT's and ALBERT's code, a word that is too long for what is
+    left is passed over. Call it in a replica's context.
 
     Args:
       input_ids: int32 [B, L], of static shape.
@@ -210,11 +211,14 @@ def _mask_words(
     unit: str,
     seed: tf.Tensor,
 ) -> tf.Tensor:
-    """Masks one word, or one span of words, after the other, until `count` tokens are masked.
+    """Masks one word, or some words in a row, after the other, until `count` tokens are masked.
 
     "word": words are drawn uniformly, and one that is too long for what is left is passed over
-    (BERT's create_pretraining_data.py). "span": a span begins with the word of a token that is
-    drawn from those not yet masked, and the last one is cut short (SpanBERT's code).
+    (BERT's create_pretraining_data.py). "ngram": the same with one to three words from the drawn
+    one on. They are as many of them as fit in what is left, and are passed over if one of them is
+    masked already (ALBERT's create_pretraining_data.py, whose n-grams may go on after a [SEP], as
+    these do not). "span": a span begins with the word of a token that is drawn from those not yet
+    masked, and the last one is cut short (SpanBERT's code).
 
     Args:
       maskable: bool [B, L], True for the tokens that may be masked.
@@ -222,8 +226,8 @@ def _mask_words(
       scores: float32 [B, L], random; the highest is drawn first.
       count: int32 [B].
       limit: the most that `count` can be.
-      unit: "word" or "span".
-      seed: int32 [2], keys the lengths of the spans.
+      unit: "word", "span" or "ngram".
+      seed: int32 [2], keys the numbers of words in a row.
 
     Returns:
       bool [B, L], True for the masked tokens.
@@ -235,13 +239,13 @@ def _mask_words(
     # No span goes beyond a special token: each of these raises the number of what follows.
     text = tf.cumsum(tf.cast(~maskable, tf.int32), axis=1)
     # Twice as many as are needed if each masks one token, as some are passed over.
-    drawn = maskable & starts if unit == "word" else maskable
+    drawn = maskable if unit == "span" else maskable & starts
     draws = min(length, 2 * limit)
     anchors = tf.math.top_k(tf.where(drawn, scores, -1.0), draws).indices
-    words_in_span = tf.ones([batch, draws], tf.int32)
-    if unit == "span":
+    words_in_a_row = tf.ones([batch, draws], tf.int32)
+    if unit != "word":
         draw = randomness.global_uniform([batch, draws], randomness.fold_in(seed, 1))
-        words_in_span = _span_lengths(draw)
+        words_in_a_row = _lengths(draw, unit)
 
     def add(masked: tf.Tensor, proposal: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         anchor, words = (values[:, tf.newaxis] for values in proposal)
@@ -249,24 +253,48 @@ def _mask_words(
         within = (word >= first) & (word < first + words) & maskable
         within &= text == tf.gather(text, anchor, batch_dims=1)
         within &= tf.gather(drawn & ~masked, anchor, batch_dims=1)
-        new = within & ~masked
         room = (count - _count(masked))[:, tf.newaxis]
-        place = tf.cumsum(tf.cast(new, tf.int32), axis=1)
-        return masked | (new & ((place[:, -1:] if unit == "word" else place) <= room))
+        if unit == "span":
+            new = within & ~masked
+            return masked | (new & (tf.cumsum(tf.cast(new, tf.int32), axis=1) <= room))
+        whole = _whole_words(within, word - first, room, unit)
+        free = ~tf.reduce_any(whole & masked, axis=1, keepdims=True)
+        return masked | (whole & free)
 
-    proposals = tf.transpose(anchors), tf.transpose(words_in_span)
+    proposals = tf.transpose(anchors), tf.transpose(words_in_a_row)
     return tf.foldl(add, proposals, initializer=tf.zeros([batch, length], tf.bool))
 
 
-def _span_lengths(draw: tf.Tensor) -> tf.Tensor:
-    """Turns uniform numbers into numbers of words in a span (SpanBERT, section 3.1).
+def _whole_words(within: tf.Tensor, nth: tf.Tensor, room: tf.Tensor, unit: str) -> tf.Tensor:
+    """Keeps of some words in a row as many as there is room for, from the first one on.
+
+    Args:
+      within: bool [B, L], True for the tokens of these words.
+      nth: int32 [B, L], the number of each token's word, 0 for the first of these.
+      room: int32 [B, 1], the most tokens that are kept.
+      unit: "word" or "ngram".
+
+    Returns:
+      bool [B, L], True for the tokens of the words that are kept.
+    """
+    longest = len(_SHARES_OF_LENGTHS[unit]) if unit == "ngram" else 1
+    kept = tf.zeros_like(within)
+    for n in range(1, longest + 1):
+        words = within & (nth < n)
+        kept |= words & (_count(words)[:, tf.newaxis] <= room)
+    return kept
+
+
+def _lengths(draw: tf.Tensor, unit: str) -> tf.Tensor:
+    """Turns uniform numbers into numbers of words in a row; see `_SHARES_OF_LENGTHS`.
 
     Args:
       draw: float32 [...] in [0, 1).
+      unit: "span" or "ngram".
 
     Returns:
       int32 [...].
     """
-    share = (1 - _SPAN_GEOMETRIC_P) ** np.arange(_LONGEST_SPAN)
+    share = _SHARES_OF_LENGTHS[unit]
     ends = np.cumsum(share / share.sum()).astype(np.float32)[:-1]
     return 1 + tf.reduce_sum(tf.cast(draw[..., tf.newaxis] >= ends, tf.int32), axis=-1)

@@ -117,7 +117,7 @@ def run_flops(config: PretrainingConfig, first_step: int = 0, last_step: int | N
     Raises:
       ConfigError: the generator's sizes do not go together.
     """
-    last_step = config.num_train_steps if last_step is None else last_step
+    last_step = config.last_step if last_step is None else last_step
     flops = phase_start = 0
     for sequence_length, phase_end in config.phases():
         first, last = max(first_step, phase_start), min(last_step, phase_end)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 import tf_keras as keras
@@ -18,12 +17,10 @@ from tfbio.objectives import accumulation, masking
 from tfbio.objectives.electra import Electra, ElectraMetrics
 from tfbio.objectives.masked_language_model import MaskedLanguageModel, MaskedLanguageModelMetrics
 from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.objectives.pretraining_optimizer import make_optimizer
 from tfbio.text.fast_tokenizer import FastTokenizer
-from tfbio.training import distribution, optimization
+from tfbio.training import distribution
 from tfbio.training.gradients import apply_clipped
-
-if TYPE_CHECKING:
-    from tfbio.training.lamb import Lamb
 
 # The second number of the seeds, so that no two purposes share a stream of random numbers.
 TRAINING_STREAM, _EVALUATION_STREAM = 0, 1
@@ -90,7 +87,7 @@ class Pretrainer:
             else:
                 self.model = MaskedLanguageModel(config)
                 make_metrics = partial(MaskedLanguageModelMetrics, config.sentence_pair_loss)
-            self.optimizer = _make_optimizer(config)
+            self.optimizer = make_optimizer(config)
             # Here, and not in the first step: several replicas cannot make variables in a graph.
             self.optimizer._create_all_weights(self.model.trainable_variables)
             self.train_metrics, self.eval_metrics = make_metrics(), make_metrics()
@@ -350,38 +347,6 @@ class Pretrainer:
             mask_prob=config.most_masked if step is None else masking.scheduled_prob(config, step),
             seed=seed,
         )
-
-
-def _make_optimizer(config: PretrainingConfig) -> optimization.Adam | Lamb:
-    """Makes the optimizer of a run, with its learning rate; call it in the scope of the strategy.
-
-    Raises:
-      UserError: the optimizer needs a package that is not installed.
-    """
-    alone = config.generator_warmup_steps
-    rate = optimization.WarmupLinearDecay(
-        config.learning_rate, config.num_train_steps - alone, config.num_warmup_steps
-    )
-    make = optimization.Adam if config.optimizer == "adamw" else _import_lamb()
-    return make(
-        optimization.GeneratorWarmup(alone, rate) if alone else rate,
-        beta_1=config.adam_beta_1,
-        beta_2=config.adam_beta_2,
-        epsilon=config.adam_epsilon,
-        weight_decay_rate=config.weight_decay_rate,
-    )
-
-
-def _import_lamb() -> type[Lamb]:
-    """Imports LAMB, which few runs use, and whose package is an extra."""
-    try:
-        from tfbio.training.lamb import Lamb
-    except ImportError as error:
-        raise UserError(
-            f"optimizer = lamb needs TensorFlow Model Garden ({error}): "
-            "`pip install 'tfbio[model-garden]'` installs it."
-        ) from error
-    return Lamb
 
 
 def _counter(strategy: tf.distribute.Strategy) -> tf.Variable:

@@ -7,8 +7,8 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_run import PretrainingRun
 
 # What is masked together: a token (BERT, ELECTRA); a token with all that continue its word
-# (PubMedBERT); some words in a row (SpanBERT).
-MASK_UNITS = ("token", "word", "span")
+# (PubMedBERT); some words in a row (SpanBERT); up to three whole words in a row (ALBERT).
+MASK_UNITS = ("token", "word", "span", "ngram")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,16 +36,18 @@ class PretrainingConfig(BaseSettings):
       mask_prob, final_mask_prob, mask_prob_stages: the share of tokens to mask, the share that it
         grows to (0: none), and the number of equal stages.
       mask_token_prob, random_token_prob: the shares of them that become [MASK], and a random token.
-      mask_unit: "token", "word" or "span".
+      mask_unit: "token", "word", "span" or "ngram".
       mask_with_replacement: True to draw masked tokens as the original code does, some twice.
       sequence_length, final_sequence_length: tokens of an example, and those of the last phase (0:
         no such phase).
       final_phase_fraction: the share of the steps in the last phase.
       train_batch_size, num_train_steps: examples of a step over all devices, and steps of the run.
       optimizer: "adamw" or "lamb", with `learning_rate`, `num_warmup_steps`, `weight_decay_rate`,
-        `adam_beta_1`, `adam_beta_2` and `adam_epsilon`.
-      max_gradient_norm, gradient_clip_groups: the norm that gradients are clipped to, and the
-        number of groups of examples that are clipped by themselves.
+        `adam_beta_1`, `adam_beta_2`, `adam_epsilon`, its `adam_bias_correction` or
+        `lamb_bias_correction`, and `decay_all`, True if LayerNorms and biases decay, too.
+      schedule: "linear" or "triangular", the course of the learning rate.
+      max_gradient_norm, gradient_clip_groups: the norm that gradients are clipped to (0: they are
+        not), and the number of groups of examples that are clipped by themselves.
       seed: the number that keys all that is random.
       run: the settings that affect speed and bookkeeping.
 
@@ -137,7 +139,8 @@ class PretrainingConfig(BaseSettings):
     final_mask_prob: float = setting(
         0.0,
         "Above 0: the share grows to this in mask_prob_stages equal steps, each on an equal part "
-        "of the run. PubMedBERT (Gu et al., 2020, section 2.3): 0.05 to 0.25 in 5.",
+        "of the run. Gu et al. (2020), section 2.3, describe 0.05 to 0.25 in 5, as ALUM's; their "
+        "PubMedBERT has a constant 0.15 (section 6.1).",
         at_most=1,
     )
     mask_prob_stages: int = setting(5, "See final_mask_prob.", at_least=2)
@@ -157,7 +160,8 @@ class PretrainingConfig(BaseSettings):
     mask_unit: str = setting(
         "token",
         "What is masked together. token: a token (BERT, ELECTRA); word: a token with all that "
-        "continue its word (PubMedBERT); span: some words in a row (SpanBERT).",
+        "continue its word (PubMedBERT); span: some words in a row (SpanBERT); ngram: one to three "
+        "whole words in a row (ALBERT).",
         choices=MASK_UNITS,
     )
     mask_with_replacement: bool = setting(
@@ -184,12 +188,33 @@ class PretrainingConfig(BaseSettings):
     )
     learning_rate: float = setting(5e-4, "The highest learning rate.", above=0)
     num_warmup_steps: int = setting(10_000, "Steps over which the learning rate grows from 0.")
+    schedule: str = setting(
+        "linear",
+        "linear: ELECTRA's, a fall to 0 over all steps, times the warm-up; triangular: a rise to "
+        "learning_rate, then a fall to 0 (RoBERTa, PubMedBERT, bio-lm).",
+        choices=("linear", "triangular"),
+    )
     weight_decay_rate: float = setting(0.01, "Decoupled weight decay of Adam.")
     adam_beta_1: float = setting(0.9, "Decay of Adam's average of gradients.", below=1)
     adam_beta_2: float = setting(0.999, "Decay of Adam's average of their squares.", below=1)
     adam_epsilon: float = setting(1e-6, "Added to the root of that average.", above=0)
+    adam_bias_correction: bool = setting(
+        False,
+        "With adamw: true corrects the bias of these averages, as PyTorch and fairseq (RoBERTa, "
+        "bio-lm) do; BERT's and ELECTRA's code does not.",
+    )
+    lamb_bias_correction: bool = setting(
+        True,
+        "With lamb: true corrects it, as LAMB's paper and Model Garden do; false: ALBERT's code, "
+        "whose first step moves LayerNorms and biases 3.2 times as far.",
+    )
+    decay_all: bool = setting(
+        False,
+        "true: LayerNorms and biases decay, too, as in fairseq (RoBERTa, bio-lm); false: all but "
+        "these decay (BERT, ELECTRA, ALBERT).",
+    )
     max_gradient_norm: float = setting(
-        1.0, "Gradients are scaled down to this global norm.", above=0
+        1.0, "Gradients are scaled down to this global norm. 0: they are not, as in RoBERTa's."
     )
     gradient_clip_groups: int = setting(
         1,
@@ -209,14 +234,21 @@ class PretrainingConfig(BaseSettings):
         """Checks what holds for several settings of pretraining together, and returns nothing.
 
         Raises:
-          ConfigError: settings of masks, generator, groups or sequence lengths do not go together.
+          ConfigError: settings of masks, generator, optimizer, groups, steps or sequence lengths do
+            not go together.
         """
         self._check_masking()
         self._check_generator()
+        self._check_optimizer()
         groups, batch_size = self.gradient_clip_groups, self.train_batch_size
         require(
             batch_size % groups == 0,
             f"gradient_clip_groups {groups} must divide train_batch_size {batch_size}",
+        )
+        require(
+            self.run.stop_at_step <= self.num_train_steps,
+            f"run.stop_at_step {self.run.stop_at_step} must be at most num_train_steps "
+            f"{self.num_train_steps}",
         )
         for length in (self.sequence_length, self.final_sequence_length):
             require(
@@ -244,6 +276,21 @@ class PretrainingConfig(BaseSettings):
         require(
             not self.final_mask_prob or self.final_mask_prob >= self.mask_prob,
             "final_mask_prob must be 0, or at least mask_prob",
+        )
+
+    def _check_optimizer(self) -> None:
+        """Checks the settings of the optimizer; see `check_together`."""
+        require(
+            self.optimizer == "adamw" or not self.adam_bias_correction,
+            "adam_bias_correction goes with optimizer = adamw: set lamb_bias_correction for lamb",
+        )
+        require(
+            self.optimizer == "lamb" or self.lamb_bias_correction,
+            "lamb_bias_correction = false goes with optimizer = lamb: adamw corrects none anyway",
+        )
+        require(
+            self.max_gradient_norm > 0 or self.gradient_clip_groups == 1,
+            "gradient_clip_groups are clipped: set max_gradient_norm above 0, or 1 group",
         )
 
     def _check_generator(self) -> None:
@@ -330,12 +377,16 @@ class PretrainingConfig(BaseSettings):
         """
         return min(sequence_length, int((self.most_masked + 0.005) * sequence_length))
 
+    @property
+    def last_step(self) -> int:
+        """The step at which a run of these settings ends, an int; see `run.stop_at_step`."""
+        return self.run.stop_at_step or self.num_train_steps
+
     def phases(self) -> list[tuple[int, int]]:
-        """Lists the phases of the settings in order, a (sequence length, step at its end) each."""
+        """Lists the phases until `last_step`, a (sequence length, step at its end) each."""
         if not self.final_sequence_length:
-            return [(self.sequence_length, self.num_train_steps)]
+            return [(self.sequence_length, self.last_step)]
         switch = round(self.num_train_steps * (1 - self.final_phase_fraction))
-        return [
-            (self.sequence_length, switch),
-            (self.final_sequence_length, self.num_train_steps),
-        ]
+        if self.run.stop_at_step and self.last_step <= switch:
+            return [(self.sequence_length, self.last_step)]
+        return [(self.sequence_length, switch), (self.final_sequence_length, self.last_step)]

@@ -20,6 +20,7 @@ class PretrainingRun(BaseSettings):
       steps_per_loop: steps in one call of the device.
       save_checkpoints_steps, eval_every_steps: steps between two checkpoints, two evaluations.
       keep_checkpoint_max: the number of checkpoints that are kept.
+      stop_at_step: the step at which the run ends before `num_train_steps`; 0: it does not.
       max_skipped_steps: skipped steps after which a run ends.
       num_eval_batches: batches of an evaluation.
 
@@ -65,6 +66,12 @@ class PretrainingRun(BaseSettings):
     )
     save_checkpoints_steps: int = setting(1000, "Steps between two checkpoints.", at_least=1)
     keep_checkpoint_max: int = setting(5, "Checkpoints that are kept, the newest.", at_least=1)
+    stop_at_step: int = setting(
+        0,
+        "Above 0: the run ends at this step, as if it was interrupted there. Learning rates and "
+        "phases are those of num_train_steps, and the same command with a later step, or 0, "
+        "continues the run. BioM-BERT: 690,000 of 700,000.",
+    )
     max_skipped_steps: int = setting(
         10,
         "A step whose gradients are not finite changes no weights. After so many a run ends, and "

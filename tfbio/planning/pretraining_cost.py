@@ -171,10 +171,10 @@ def report(
     kept = f"{_short(count.encoder)} in the encoder"
     if count.generator:
         kept += f", {_short(count.generator)} in the generator alone"
-    ratio = computational_ratio(config.num_train_steps, batch)
+    ratio = computational_ratio(config.last_step, batch)
     lines = [
         f"parameters: {kept}, {_short(count.all)} trained",
-        f"the run: {config.num_train_steps:,} steps of {batch:,} examples, "
+        f"the run: {config.last_step:,} steps of {batch:,} examples, "
         f"{objective_cost.run_flops(config):.2e} FLOP, "
         f"{ratio:.2g} of ELECTRA-base++'s examples (C)",
     ]

@@ -40,7 +40,7 @@ def pretrain(
     init_checkpoint: str = "",
     profile_steps: tuple[int, int] | None = None,
 ) -> None:
-    """Pretrains a text encoder until `config.num_train_steps`, from the newest checkpoint if any.
+    """Pretrains a text encoder until `config.last_step`, from the newest checkpoint if any.
 
     Writes into `model_dir`: `config.json`, the vocabulary (`vocab.txt`, `vocab.model`, or
     `vocab.json` and `merges.txt`), checkpoints `ckpt-STEP`, and TensorBoard logs `logs/train` and
@@ -91,7 +91,7 @@ def pretrain(
         _initialize(pretrainer, counts, init_checkpoint)
     step = int(pretrainer.step.numpy())
     say = _Printer(is_chief)
-    if step >= config.num_train_steps:
+    if step >= config.last_step:
         say(f"{model_dir}: complete, {step} steps were trained before; nothing to do.")
         return
     _say_what_begins(say, pretrainer, step, precision, profile_steps)
@@ -128,7 +128,7 @@ def pretrain(
     finally:
         profile.close()
         progress.close()
-    if step < config.num_train_steps:
+    if step < config.last_step:
         name = "Ctrl-C" if preemption.signal == signal.SIGINT else preemption.signal.name
         say(f"stopped by {name} at step {step}, which is saved: the same command continues.")
         sys.exit(128 + preemption.signal)
@@ -231,6 +231,8 @@ def _say_what_begins(
         f"{strategy.num_replicas_in_sync} device(s) in {precision}; encoder of "
         f"{layers.count_parameters(pretrainer.model.encoder) / 1e6:.1f} M parameters.",
     )
+    if config.last_step < config.num_train_steps:
+        say(f"the run ends at step {config.last_step}: run.stop_at_step.")
     if step < config.generator_warmup_steps:
         say(
             f"until step {config.generator_warmup_steps} the generator learns alone: the "

@@ -50,7 +50,7 @@ class Progress:
         silent: bool = False,
     ):
         self.config, self.peak, self.silent = config, peak, silent
-        self.total, self.batch_size = config.num_train_steps, config.train_batch_size
+        self.total, self.batch_size = config.last_step, config.train_batch_size
         self.num_warmup_steps = config.generator_warmup_steps + config.num_warmup_steps
         # Without a generator that learns, its loss never changes.
         self.learns_words = config.objective == "mlm" or not config.uniform_generator

@@ -49,7 +49,7 @@ def apply_clipped(
       optimizer: an `Adam` or a `lamb.Lamb`, which counts the step in any case.
       gradients: the gradients of this replica, each of its variable's shape and dtype.
       variables: the variables to update.
-      max_norm: the largest global norm that gradients keep.
+      max_norm: the largest global norm that gradients keep; 0: they are not clipped.
 
     Returns:
       float32 [], the global norm before clipping.
@@ -58,7 +58,10 @@ def apply_clipped(
     gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
     if replica.num_replicas_in_sync > 1:
         gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
-    gradients, norm = tf.clip_by_global_norm(gradients, max_norm)
+    if max_norm:
+        gradients, norm = tf.clip_by_global_norm(gradients, max_norm)
+    else:
+        norm = tf.linalg.global_norm(gradients)
     optimizer.applies = tf.math.is_finite(norm)
     optimizer.apply_gradients(
         zip(gradients, variables, strict=True), experimental_aggregate_gradients=False

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-# The names of parameters that do not decay, as in BERT and ELECTRA; all others do.
+# The names of parameters that by default do not decay, as in BERT and ELECTRA; all others do.
 NOT_DECAYED = re.compile("LayerNorm|bias")
 
 
@@ -40,6 +40,37 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
         return dict(vars(self))
 
 
+class Triangular(keras.optimizers.schedules.LearningRateSchedule):
+    """The learning rates of RoBERTa and PubMedBERT: a linear rise to `peak`, a linear fall to 0.
+
+    They reach `peak` at the end of the warm-up, where those of `WarmupLinearDecay` are lower by the
+    share of the steps that are done: a tenth, with a warm-up of a tenth (fairseq's
+    optim/lr_scheduler/polynomial_decay_schedule.py; Gu et al., 2020, section 6.1). As in
+    `WarmupLinearDecay`, the first update has the rate of step 1.
+
+    A call takes the steps done so far, int64 [], and returns the next step's rate, float32 [].
+
+    Args:
+      peak: the highest rate; also an attribute, like the other two.
+      num_steps: the steps until the rate is 0.
+      num_warmup_steps: the steps of the rise.
+    """
+
+    def __init__(self, peak: float, num_steps: int, num_warmup_steps: float):
+        self.peak, self.num_steps, self.num_warmup_steps = peak, num_steps, num_warmup_steps
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        """Computes the rate of the step after so many steps; int64 [] -> float32 []."""
+        step = tf.cast(step + 1, tf.float32)
+        rise = step / max(1, self.num_warmup_steps)
+        fall = (self.num_steps - step) / max(1, self.num_steps - self.num_warmup_steps)
+        return self.peak * tf.maximum(0.0, tf.minimum(rise, fall))
+
+    def get_config(self) -> dict:
+        """Returns the schedule's `peak`, `num_steps` and `num_warmup_steps` by name, for Keras."""
+        return dict(vars(self))
+
+
 class GeneratorWarmup(keras.optimizers.schedules.LearningRateSchedule):
     """The learning rates of a run of ELECTRA whose generator learns alone at first.
 
@@ -55,7 +86,7 @@ class GeneratorWarmup(keras.optimizers.schedules.LearningRateSchedule):
       both: the rates of all later steps.
     """
 
-    def __init__(self, num_steps: int, both: WarmupLinearDecay):
+    def __init__(self, num_steps: int, both: WarmupLinearDecay | Triangular):
         self.num_steps, self.both = num_steps, both
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
@@ -106,7 +137,11 @@ class SlantedTriangular(keras.optimizers.schedules.LearningRateSchedule):
         return dict(vars(self))
 
 
-SCHEDULES = {"linear": WarmupLinearDecay, "slanted_triangular": SlantedTriangular}
+SCHEDULES = {
+    "linear": WarmupLinearDecay,
+    "triangular": Triangular,
+    "slanted_triangular": SlantedTriangular,
+}
 
 
 def layer_multiplier(depth: int, num_layers: int, decay: float, exponent: str) -> float:
@@ -150,34 +185,37 @@ class Adam(keras.optimizers.legacy.Optimizer):
 
     Args:
       learning_rate: the rate of each step, a number or a schedule.
-      beta_1, beta_2: the shares of m and of v that each step keeps.
+      betas: the shares of m and of v that each step keeps, beta_1 and beta_2.
       epsilon: added to sqrt(v).
       weight_decay_rate: the share of a parameter that is added to its update; parameters whose
         names have "LayerNorm" or "bias" (`NOT_DECAYED`) do not decay.
       lr_multiplier: returns a variable's share of the learning rate (layer-wise decay).
       bias_correction: True to divide m and v by 1 - beta^t.
+      decay_all: True if those parameters decay, too, as in fairseq, with which RoBERTa was trained:
+        its optimizer/adam.py has one rate for all.
 
     Attributes:
       applies: bool []. Where it is false, an update changes nothing, not even m and v; see
-        `apply_clipped`. The arguments but `learning_rate` are attributes, too.
+        `apply_clipped`. The arguments but `learning_rate` are attributes, too; the betas are
+        `beta_1` and `beta_2`.
     """
 
     def __init__(
         self,
         learning_rate: float | keras.optimizers.schedules.LearningRateSchedule,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
+        betas: tuple[float, float] = (0.9, 0.999),
         epsilon: float = 1e-6,
         weight_decay_rate: float = 0.0,
         lr_multiplier: Callable[[tf.Variable], float] = lambda variable: 1.0,
         bias_correction: bool = False,
+        decay_all: bool = False,
     ):
         super().__init__("Adam")
         self._set_hyper("learning_rate", learning_rate)
-        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
+        (self.beta_1, self.beta_2), self.epsilon = betas, epsilon
         self.weight_decay_rate = weight_decay_rate
         self.lr_multiplier = lr_multiplier
-        self.bias_correction = bias_correction
+        self.bias_correction, self.decay_all = bias_correction, decay_all
         self.applies = tf.constant(True)
 
     def _create_slots(self, var_list: list[tf.Variable]) -> None:
@@ -194,7 +232,7 @@ class Adam(keras.optimizers.legacy.Optimizer):
         rate = (state or self._fallback_apply_state(device, dtype))["lr_t"]
         rate *= self.lr_multiplier(var)
         rate = tf.where(self.applies, rate, 0.0)
-        if self.weight_decay_rate and not NOT_DECAYED.search(var.name):
+        if self.weight_decay_rate and (self.decay_all or not NOT_DECAYED.search(var.name)):
             var.assign_sub(rate * self.weight_decay_rate * var, use_locking=self._use_locking)
         if self.bias_correction:
             # The shares of m and v that the kernel takes and its powers are rounded alike.

@@ -43,7 +43,7 @@ def build(config=CONFIG):
     return encoder
 
 
-def assert_drawn(values, uniform):
+def assert_drawn(values, uniform, deviation=0.02):
     """Asserts that weights are drawn from Glorot's uniform, or from BERT's truncated normal."""
     size = np.abs(values)
     if uniform:
@@ -54,7 +54,7 @@ def assert_drawn(values, uniform):
         assert 0.45 < np.mean(size > bound / 2) < 0.55
     else:
         # At most two deviations: Keras counts the deviation before it cuts.
-        assert 0.0395 < size.max() <= 0.04 and 0.016 < values.std() < 0.019
+        assert 1.975 < size.max() / deviation <= 2 and 0.8 < values.std() / deviation < 0.95
 
 
 @pytest.mark.parametrize("share_layers", [False, True])
@@ -68,6 +68,20 @@ def test_the_embedding_projection_starts_as_in_its_original_code(share_layers):
     for variable in (encoder.embeddings.word, layer.query_key_value.kernel):
         assert_drawn(variable.numpy(), uniform=False)
     assert not encoder.projection.bias.numpy().any()
+
+
+def test_biom_albert_starts_with_half_the_deviation():
+    """Alrowili and Vijay-Shanker (2021), section 3.1: 0.01 for 0.02."""
+    config = EncoderConfig(
+        vocab_size=500, num_hidden_layers=1, share_layers=True, initializer_range=0.01
+    )
+    keras.utils.set_random_seed(1)
+    encoder = encoders.Encoder(config)
+    drawn = [x for x in encoder.trainable_variables if x.numpy().ndim > 1 and "bias" not in x.name]
+    assert len(drawn) == 8
+    for variable in drawn:
+        if variable.shape[0] > 2:  # there are too few numbers for two segments
+            assert_drawn(variable.numpy(), uniform=False, deviation=0.01)
 
 
 def tokens_only(values, mask):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfbio.models import randomness
 from tfbio.objectives import masking
 from tfbio.objectives.pretraining_config import MASK_UNITS, PretrainingConfig
 
@@ -208,7 +209,7 @@ def test_spans_have_spanberts_lengths():
     # SpanBERT's figure 2: geometric, 0.2, cut at 10, mean 3.8.
     share = 0.8 ** np.arange(10)
     expected = share / share.sum()
-    drawn = masking._span_lengths(tf.random.stateless_uniform([100_000], [1, 2])).numpy()
+    drawn = masking._lengths(tf.random.stateless_uniform([100_000], [1, 2]), "span").numpy()
     counts = np.bincount(drawn, minlength=11)
     assert counts[0] == 0 and len(counts) == 11
     assert stats.chisquare(counts[1:], expected * len(drawn)).pvalue > 1e-3
@@ -226,6 +227,57 @@ def test_a_span_stays_within_its_text():
     with_a = places[places[:, 1]]
     assert len(with_a) > 200
     assert with_a[:, 3].mean() < 0.2  # by a span of its own; four in five spans have two words
+
+
+def test_ngrams_have_alberts_lengths():
+    """p(n) is proportional to 1/n, up to 3 (Lan et al., 2020, section 3.1, equation 1)."""
+    drawn = masking._lengths(tf.random.stateless_uniform([100_000], [1, 2]), "ngram").numpy()
+    shares = np.bincount(drawn, minlength=5) / len(drawn)
+    np.testing.assert_allclose(shares, [0, 6 / 11, 3 / 11, 2 / 11, 0], atol=0.01)
+
+
+def ngrams_by_albert(row, count, ngrams):
+    """Masks n-grams one after the other as ALBERT's create_masked_lm_predictions does.
+
+    Takes a row of ids, how many tokens are to be hidden, and (the first word's number, the number
+    of words) of each n-gram in the order in which they are drawn. Gives the places that are hidden.
+    """
+    numbers, specials = words_of(row), np.cumsum(np.isin(row, (PAD, CLS, SEP)))
+    hidden = set()
+    for first, words in ngrams:
+        for n in range(words, 0, -1):
+            places = np.flatnonzero((numbers >= first) & (numbers < first + n))
+            # An n-gram is cut short where its text ends.
+            places = places[specials[places] == specials[places[0]]]
+            if len(hidden) + len(places) <= count:
+                hidden |= set() if hidden & set(places) else set(places)
+                break
+    return hidden
+
+
+@pytest.mark.parametrize("mask_prob", [0.15, 0.4])
+def test_ngrams_are_those_that_albert_masks_of_the_same_draws(batch, mask_prob):
+    ids = batch[0].numpy()
+    masked = hide(batch, (11, 2), mask_prob=mask_prob, unit="ngram")
+    # The draws of `mask_tokens`: the order of the words, and the lengths of the n-grams.
+    seed = randomness.split(tf.constant((11, 2)), 3)[0]
+    scores = randomness.global_uniform(ids.shape, seed).numpy()
+    rounds = min(LENGTH, 2 * masked.positions.shape[1])
+    draw = randomness.global_uniform([ROWS, rounds], randomness.fold_in(seed, 1)).numpy()
+    lengths = 1 + (draw >= 6 / 11).astype(int) + (draw >= 9 / 11)
+    tokens, hidden = batch[1].numpy().sum(axis=1).astype(np.float32), 0
+    counts = np.maximum(np.round(tokens * np.float32(mask_prob)), 1).astype(int)
+    counts = np.minimum(counts, masked.positions.shape[1])
+    for row, found in enumerate(hidden_places(masked)):
+        numbers = words_of(ids[row])
+        begins = np.flatnonzero((numbers >= 0) & (np.diff(numbers, prepend=-1) != 0))
+        order = begins[np.argsort(-scores[row, begins])][:rounds]
+        ngrams = zip(numbers[order], lengths[row], strict=False)
+        expected = ngrams_by_albert(ids[row], counts[row], ngrams)
+        assert set(np.flatnonzero(found)) == expected
+        hidden += len(expected)
+    # Few words are passed over, so nearly as many tokens are hidden as were asked for.
+    assert 0.97 < hidden / counts.sum() <= 1
 
 
 def test_the_original_codes_draw_hides_some_twice(batch):

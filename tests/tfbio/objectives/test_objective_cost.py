@@ -79,6 +79,39 @@ def test_parameters_are_those_of_the_model(options):
     assert counted.generator == sum(v.deref().shape.num_elements() for v in own)
 
 
+# The models of `transformers` with the heads of pretraining, and the published numbers of their
+# parameters, in millions, which have those of the sentence pairs.
+PUBLISHED = {
+    "pubmedbert": ("Bert", {}, 108.9),
+    "pubmedbert_word_pieces": ("Bert", {}, 108.9),
+    "pubmedbert, BERT's vocabulary": ("Bert", {"vocab_size": 30522}, 110.1),
+    "biolm_base": ("Roberta", {}, 124.7),
+    "biolm_large": ("Roberta", {}, 355.4),
+    "biom_albert": ("Albert", {}, 223.2),
+}
+
+
+@pytest.mark.parametrize(("family", "changes", "millions"), PUBLISHED.values(), ids=PUBLISHED)
+def test_recipes_have_as_many_parameters_as_their_papers_models(family, changes, millions, request):
+    import torch
+    import transformers
+
+    made = recipe(request.node.callspec.id.split(",")[0])
+    encoder = dataclasses.replace(made.encoder, **changes)
+    made = dataclasses.replace(made, encoder=encoder)
+    settings = dataclasses.asdict(encoder)
+    for name in ("initializer_range", "position_offset", "share_layers"):
+        del settings[name]
+    with torch.device("meta"):  # counts without memory
+        peer = getattr(transformers, f"{family}Config")(**settings)
+        model = getattr(transformers, f"{family}ForMaskedLM")(peer)
+        whole = model
+        if family != "Roberta":
+            whole = getattr(transformers, f"{family}ForPreTraining")(peer)
+    assert objective_cost.parameters(made).all == model.num_parameters()
+    assert round(whole.num_parameters() / 1e6, 1) == millions
+
+
 def hugging_face_flops(shape, length, positions, head):
     """Counts with PyTorch one example's forward and backward pass; words at some positions."""
     import torch

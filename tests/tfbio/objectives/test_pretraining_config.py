@@ -73,6 +73,99 @@ def test_published_values(name, encoder, rest):
     assert "drawn with replacement, as the original code does" in said
 
 
+@pytest.mark.parametrize(
+    ("name", "masking", "optimizer", "steps"),
+    [
+        # Gu et al. (2020), sections 2.3 and 6.1: 10 % of the steps are the warm-up.
+        (
+            "pubmedbert",
+            ("mlm", "word", False, 0.15, 0.0, 0.8, 0.1),
+            ("adamw", "triangular", 6e-4, 6_250, 0.999, False, False, 1.0),
+            (512, 8192, 62_500, 62_500),
+        ),
+        (
+            "pubmedbert_word_pieces",
+            ("mlm", "token", False, 0.15, 0.0, 0.8, 0.1),
+            ("adamw", "triangular", 6e-4, 6_250, 0.999, False, False, 1.0),
+            (512, 8192, 62_500, 62_500),
+        ),
+        # Alrowili and Vijay-Shanker (2021), sections 3.1 to 3.3.
+        (
+            "biom_electra_base",
+            ("electra", "token", True, 0.15, 0.0, 0.85, 0.0),
+            ("adamw", "linear", 2e-4, 10_000, 0.999, False, False, 1.0),
+            (512, 1024, 500_000, 500_000),
+        ),
+        (
+            "biom_electra_large",
+            ("electra", "token", True, 0.25, 0.0, 0.85, 0.0),
+            ("adamw", "linear", 2e-4, 10_000, 0.999, False, False, 1.0),
+            (512, 4096, 434_000, 434_000),
+        ),
+        (
+            "biom_bert_large",
+            ("mlm", "token", True, 0.15, 0.0, 0.85, 0.0),
+            ("adamw", "linear", 2e-4, 10_000, 0.999, False, False, 1.0),
+            (512, 4096, 700_000, 690_000),
+        ),
+        (
+            "biom_albert",
+            ("mlm", "ngram", False, 0.15, 0.0, 0.8, 0.1),
+            ("lamb", "linear", 1.76e-3, 3_125, 0.999, False, False, 1.0),
+            (512, 8192, 264_000, 264_000),
+        ),
+        # Lewis et al. (2020), section 5.1: 5 % of the steps are the warm-up.
+        (
+            "biolm_base",
+            ("mlm", "token", False, 0.15, 0.0, 0.8, 0.1),
+            ("adamw", "triangular", 6e-4, 25_000, 0.98, True, True, 0.0),
+            (512, 8192, 500_000, 500_000),
+        ),
+        (
+            "biolm_large",
+            ("mlm", "token", False, 0.15, 0.0, 0.8, 0.1),
+            ("adamw", "triangular", 4e-4, 25_000, 0.98, True, True, 0.0),
+            (512, 8192, 500_000, 500_000),
+        ),
+    ],
+)
+def test_values_of_pubmedbert_biom_and_biolm(name, masking, optimizer, steps):
+    settings = load(PretrainingConfig, str(HPARAMS / f"{name}.json"))
+    assert masking == (
+        settings.objective,
+        settings.mask_unit,
+        settings.mask_with_replacement,
+        settings.mask_prob,
+        settings.final_mask_prob,
+        settings.mask_token_prob,
+        settings.random_token_prob,
+    )
+    correction = settings.adam_bias_correction
+    if settings.optimizer == "lamb":
+        correction = settings.lamb_bias_correction
+    assert optimizer == (
+        settings.optimizer,
+        settings.schedule,
+        settings.learning_rate,
+        settings.num_warmup_steps,
+        settings.adam_beta_2,
+        correction,
+        settings.decay_all,
+        settings.max_gradient_norm,
+    )
+    assert (settings.adam_beta_1, settings.adam_epsilon, settings.weight_decay_rate) == (
+        0.9,
+        1e-6,
+        0.01,
+    )
+    assert steps == (
+        settings.sequence_length,
+        settings.train_batch_size,
+        settings.num_train_steps,
+        settings.last_step,
+    )
+
+
 def test_both_phases_have_the_same_model():
     first, second = (
         dataclasses.asdict(load(PretrainingConfig, str(HPARAMS / f"{name}.json")))
@@ -90,6 +183,20 @@ def test_the_base_generator_is_the_papers():
     assert (generator.num_hidden_layers, generator.hidden_size) == (12, 256)
     assert (generator.intermediate_size, generator.num_attention_heads) == (1024, 4)
     assert settings.phases() == [(128, 900_000), (512, 1_000_000)]
+
+
+@pytest.mark.parametrize(
+    ("stop", "phases"),
+    [
+        (800_000, [(128, 800_000)]),
+        (900_000, [(128, 900_000)]),
+        (950_000, [(128, 900_000), (512, 950_000)]),
+    ],
+)
+def test_a_run_that_stops_early_has_the_phases_of_the_whole(stop, phases):
+    settings = load(PretrainingConfig, str(HPARAMS / "base.json"), [f"run.stop_at_step={stop}"])
+    assert settings.phases() == phases
+    assert (settings.last_step, settings.num_train_steps) == (stop, 1_000_000)
 
 
 def test_a_generator_may_be_of_any_shape():

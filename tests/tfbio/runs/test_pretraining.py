@@ -59,21 +59,30 @@ def test_logs_finite_curves(finished):
 
 
 PAIRS = {"objective": "mlm", "sentence_pair_head": True, "sentence_pair_loss": True}
+RESUMED = {
+    "lamb": ({"optimizer": "lamb", "lamb_bias_correction": False}, "examples_folder"),
+    "roberta": (
+        {
+            "objective": "mlm",
+            "mask_unit": "ngram",
+            "adam_bias_correction": True,
+            "decay_all": True,
+            "max_gradient_norm": 0.0,
+        },
+        "examples_folder",
+    ),
+    "sentence_pairs": (PAIRS, "pairs_folder"),
+}
 
 
-@pytest.mark.parametrize(
-    ("changes", "folder"),
-    [({}, "examples_folder"), ({"optimizer": "lamb"}, "examples_folder"), (PAIRS, "pairs_folder")],
-    ids=["adamw", "lamb", "sentence_pairs"],
-)
+@pytest.mark.parametrize(("changes", "folder"), RESUMED.values(), ids=RESUMED)
 def test_a_run_that_stopped_continues_with_the_same_weights(
-    changes, folder, finished, settings, request, cpu, tmp_path
+    changes, folder, shallow, request, cpu, tmp_path
 ):
-    settings = dataclasses.replace(settings, **changes)
+    settings = dataclasses.replace(shallow, **changes)
     examples_folder = request.getfixturevalue(folder)
-    if changes:
-        finished = str(tmp_path / "finished")
-        pretraining.pretrain(settings, [str(examples_folder)], finished, cpu)
+    finished = str(tmp_path / "finished")
+    pretraining.pretrain(settings, [str(examples_folder)], finished, cpu)
     stopped = str(tmp_path / "model")
     shutil.copytree(finished, stopped)
     for path in Path(stopped).glob("ckpt-8*"):
@@ -94,6 +103,28 @@ def test_a_run_that_stopped_continues_with_the_same_weights(
         for tag, values in scalars(stopped, part).items():
             if "per_second" not in tag and tag != "share_of_peak":
                 assert values[-1] == curves[tag][-1], tag
+
+
+def test_a_run_that_stops_early_has_the_weights_of_that_step_and_continues(
+    finished, settings, examples_folder, cpu, tmp_path, capsys
+):
+    run = dataclasses.replace(settings.run, stop_at_step=4)
+    stopped = dataclasses.replace(settings, run=run)
+    folder = str(tmp_path / "model")
+    pretraining.pretrain(stopped, [str(examples_folder)], folder, cpu)
+    assert tf.train.latest_checkpoint(folder).endswith("ckpt-4")
+    whole, early = (tf.train.load_checkpoint(os.path.join(x, "ckpt-4")) for x in (finished, folder))
+    for name in weights(folder):
+        np.testing.assert_array_equal(early.get_tensor(name), whole.get_tensor(name), err_msg=name)
+    said = capsys.readouterr().out
+    assert "the run ends at step 4" in said and "step 4/4 |" in said and "done:" in said
+    pretraining.pretrain(stopped, [str(examples_folder)], folder, cpu)
+    assert "complete, 4 steps were trained before" in capsys.readouterr().out
+    pretraining.pretrain(settings, [str(examples_folder)], folder, cpu)
+    expected, continued = weights(finished), weights(folder)
+    assert expected.keys() == continued.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(continued[name], value, err_msg=name)
 
 
 def test_a_trace_is_of_the_steps_asked_for(

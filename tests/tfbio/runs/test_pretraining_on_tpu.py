@@ -18,7 +18,13 @@ from tfbio.training import distribution, precision
 OBJECTIVES = {
     "electra": {},
     "electra_accumulated": {"run": PretrainingRun(gradient_accumulation_steps=4)},
-    "mlm_of_whole_words": {"objective": "mlm", "mask_unit": "word"},
+    "mlm_of_ngrams": {
+        "objective": "mlm",
+        "mask_unit": "ngram",
+        "adam_bias_correction": True,
+        "decay_all": True,
+        "max_gradient_norm": 0.0,
+    },
     "generator_alone": {"generator_warmup_steps": 4},
     "clipped_in_groups": {"gradient_clip_groups": 16},
     "sentence_pairs": {"objective": "mlm", "sentence_pair_head": True, "sentence_pair_loss": True},

@@ -6,7 +6,13 @@ import tensorflow as tf
 
 from tfbio.training import optimization
 from tfbio.training.gradients import apply_clipped
-from tfbio.training.optimization import Adam, GeneratorWarmup, SlantedTriangular, WarmupLinearDecay
+from tfbio.training.optimization import (
+    Adam,
+    GeneratorWarmup,
+    SlantedTriangular,
+    Triangular,
+    WarmupLinearDecay,
+)
 
 
 def test_warmup_and_decay():
@@ -16,6 +22,20 @@ def test_warmup_and_decay():
     computed = [rate(tf.constant(s, tf.int64)).numpy() for s in done_before]
     np.testing.assert_allclose(computed, expected, rtol=1e-5)
     assert computed[-1] == 0.0
+
+
+def test_triangular_is_the_schedule_of_hugging_face():
+    """Theirs begins at 0: its rate of step k is that of update k here."""
+    import torch
+    import transformers
+
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([parameter], lr=3e-3)
+    for warmup in (0, 1, 7, 20):
+        theirs = transformers.get_linear_schedule_with_warmup(optimizer, warmup, 20)
+        expected = [3e-3 * theirs.lr_lambdas[0](step) for step in range(1, 22)]
+        schedule = Triangular(3e-3, 20, warmup)
+        np.testing.assert_allclose(rates(schedule, range(1, 22)), expected, rtol=1e-5, atol=1e-12)
 
 
 def rates(schedule, steps):
@@ -99,31 +119,58 @@ def test_the_first_updates_have_no_rounding_of_the_betas():
         np.testing.assert_allclose(variable, moved, rtol=5e-7)
 
 
-def test_bias_correction_is_that_of_pytorch():
+@pytest.mark.parametrize("beta_2", [0.999, 0.98])
+def test_bias_correction_is_that_of_pytorch(beta_2):
+    """With decay of all parameters, or of those alone that BERT decays: torch's two groups."""
     import torch
 
     rng = np.random.default_rng(0)
-    start = rng.normal(size=[3, 4]).astype(np.float32)
-    variable = tf.Variable(start, name="kernel")
-    # An epsilon so large that it matters where it is added.
-    optimizer = Adam(0.01, epsilon=0.1, weight_decay_rate=0.1, bias_correction=True)
-    parameter = torch.nn.Parameter(torch.tensor(start.copy()))
-    theirs = torch.optim.AdamW([parameter], lr=0.01, eps=0.1, weight_decay=0.1)
-    for _ in range(20):
-        gradient = rng.normal(size=[3, 4]).astype(np.float32)
-        optimizer.apply_gradients([(tf.constant(gradient), variable)])
-        parameter.grad = torch.tensor(gradient)
-        theirs.step()
-        np.testing.assert_allclose(variable, parameter.detach().numpy(), rtol=1e-5, atol=1e-7)
+    names = ("kernel", "bias", "LayerNorm/gamma")
+    start = [rng.normal(size=[3, 4]).astype(np.float32) for _ in names]
+    gradients = rng.normal(size=[10, 3, 3, 4]).astype(np.float32)
+    for decay_all in (False, True):
+        variables = [tf.Variable(x, name=name) for x, name in zip(start, names, strict=True)]
+        parameters = [torch.nn.Parameter(torch.tensor(x.copy())) for x in start]
+        # An epsilon so large that it matters where it is added.
+        settings = {"eps": 0.1, "betas": (0.9, beta_2), "lr": 0.01}
+        rates = [0.1, *[0.1 * decay_all] * 2]
+        theirs = torch.optim.AdamW(
+            [{"params": p, "weight_decay": x} for p, x in zip(parameters, rates, strict=True)],
+            **settings,
+        )
+        optimizer = Adam(
+            0.01,
+            betas=(0.9, beta_2),
+            epsilon=0.1,
+            weight_decay_rate=0.1,
+            bias_correction=True,
+            decay_all=decay_all,
+        )
+        for step in gradients:
+            apply_clipped(optimizer, [tf.constant(g) for g in step], variables, max_norm=0)
+            for parameter, gradient in zip(parameters, step, strict=True):
+                parameter.grad = torch.tensor(gradient)
+            theirs.step()
+            for variable, parameter in zip(variables, parameters, strict=True):
+                expected = parameter.detach().numpy()
+                np.testing.assert_allclose(variable, expected, rtol=1e-5, atol=1e-7)
 
 
 def test_clips_the_global_norm_and_returns_it():
     variables = [tf.Variable([3.0, 0.0]), tf.Variable([0.0])]
     gradients = [tf.constant([3.0, 0.0]), tf.constant([4.0])]
-    optimizer = Adam(1.0, beta_1=0.0, beta_2=0.0, epsilon=1e6)  # update = gradient / 1e6
+    optimizer = Adam(1.0, betas=(0.0, 0.0), epsilon=1e6)  # update = gradient / 1e6
     norm = apply_clipped(optimizer, gradients, variables, max_norm=1.0)
     assert float(norm) == 5.0
     np.testing.assert_allclose(variables[1], [-0.8e-6], rtol=1e-5)
+
+
+def test_a_norm_of_0_clips_nothing():
+    variable, optimizer = tf.Variable([5.0, 7.0]), Adam(1.0, betas=(0.0, 0.0), epsilon=1e6)
+    norm = apply_clipped(optimizer, [tf.constant([3e3, 4e3])], [variable], max_norm=0)
+    assert float(norm) == 5e3
+    # The update is gradient / (|gradient| + 1e6).
+    np.testing.assert_allclose(variable - [5.0, 7.0], [-3 / 1003, -4 / 1004], rtol=1e-3)
 
 
 def test_gradients_of_a_table_move_every_row():
@@ -141,7 +188,8 @@ def test_gradients_of_a_table_move_every_row():
     np.testing.assert_array_equal(moved, [True, True, True, False, False])
 
 
-def test_a_gradient_that_is_not_finite_changes_nothing():
+@pytest.mark.parametrize("max_norm", [1.0, 0])
+def test_a_gradient_that_is_not_finite_changes_nothing(max_norm):
     start = np.array([1.0, -2.0, 3.0], np.float32)
     good = np.array([0.1, 0.2, -0.3], np.float32)
     ends = []
@@ -152,7 +200,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing():
             # One element of one of them is enough.
             bad = tf.constant([0.1, np.inf, 0.2])
             pair = [bad if gradient is None else tf.constant(gradient), tf.constant(0.5)]
-            norm = apply_clipped(optimizer, pair, variables, max_norm=1.0)
+            norm = apply_clipped(optimizer, pair, variables, max_norm)
             assert bool(tf.math.is_finite(norm)) == (gradient is not None)
         assert optimizer.iterations == len(gradients)
         slots = [optimizer.get_slot(variable, s) for variable in variables for s in ("m", "v")]
