@@ -58,7 +58,7 @@ BASE = {
 # Compares with a recording of another program, in TensorFlow, which it imports at once.
 NOT_WALKED = {"scripts/parity.py"}
 # Text that is no path. Any other text that stands for nothing must be refused.
-FREE = {"tpu", "tpu_zone", "gcp_project", "exclude_publication_types"}
+FREE = {"tpu", "tpu_zone", "gcp_project", "exclude_publication_types", "note_categories"}
 # Paths that need not be there.
 OUTPUTS = {"output", "output_dir", "model_dir", "to", "results"}
 
