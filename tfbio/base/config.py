@@ -32,6 +32,8 @@ _TOO_LARGE: dict[type, tuple[float, str]] = {
     int: (2**31, "below 2**31"),
     float: (3.4e38, "finite in float32"),
 }
+# The type of a setting that is a list.
+_NUMBERS = tuple[int, ...]
 
 
 class ConfigError(UsageError):
@@ -88,8 +90,8 @@ def setting(default: Any, meaning: str, **limits: Any) -> Any:
     """Declares a configuration's setting, a dataclass's field: `size: int = setting(8, ...)`.
 
     Args:
-      default: its default, an int, float, bool or str. An int or a float must be at least 0 unless
-        `limits` has `above` or `at_least`.
+      default: its default, an int, float, bool, str or tuple of int. An int or a float must be at
+        least 0 unless `limits` has `above` or `at_least`.
       meaning: the text for `--help`.
       **limits: `above`, `at_least`, `below`, `at_most` (numbers) and `choices` (a tuple of str).
 
@@ -365,9 +367,12 @@ def _convert(value, expected: type, name: str):
         return int(value)
     if expected is float and type(value) is int and abs(value) < 1e308:
         return float(value)
+    if expected == _NUMBERS and isinstance(value, list | tuple):
+        return tuple(_convert(each, int, name) for each in value)
     if type(value) is expected:
         return value
     wanted = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    wanted[_NUMBERS] = "a list of whole numbers, such as [1000,2000]"
     raise ConfigError(f"{name} must be {wanted[expected]}, not {shown(value)}")
 
 

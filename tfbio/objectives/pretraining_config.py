@@ -1,8 +1,11 @@
 """Every setting of a pretraining run, as one typed, documented dataclass."""
 
 import dataclasses
+import itertools
+from collections.abc import Sequence
 
 from tfbio.base.config import BaseSettings, require, setting
+from tfbio.base.messages import shown
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_run import PretrainingRun
 
@@ -201,7 +204,8 @@ class PretrainingConfig(BaseSettings):
         """Checks what holds for several settings of pretraining together, and returns nothing.
 
         Raises:
-          ConfigError: settings of masks, generator, groups or sequence lengths do not go together.
+          ConfigError: settings of masks, generator, groups, steps or sequence lengths do not go
+            together.
         """
         self._check_masking()
         self._check_generator()
@@ -210,6 +214,8 @@ class PretrainingConfig(BaseSettings):
             batch_size % groups == 0,
             f"gradient_clip_groups {groups} must divide train_batch_size {batch_size}",
         )
+        steps = self.num_train_steps
+        _require_steps("run.keep_checkpoints_at", self.run.keep_checkpoints_at, steps)
         for length in (self.sequence_length, self.final_sequence_length):
             require(
                 length <= self.encoder.max_sequence_length,
@@ -327,3 +333,11 @@ class PretrainingConfig(BaseSettings):
             (self.sequence_length, switch),
             (self.final_sequence_length, self.num_train_steps),
         ]
+
+
+def _require_steps(name: str, steps: Sequence[int], last: int) -> None:
+    """Raises a ConfigError unless the steps of a setting ascend, from 1 to `last` at most."""
+    ascend = all(first < second for first, second in itertools.pairwise((0, *steps, last + 1)))
+    require(
+        ascend, f"{name} must be steps in ascending order, from 1 to {last}, not {shown(steps)}"
+    )

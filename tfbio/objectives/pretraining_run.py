@@ -20,6 +20,7 @@ class PretrainingRun(BaseSettings):
       steps_per_loop: steps in one call of the device.
       save_checkpoints_steps, eval_every_steps: steps between two checkpoints, two evaluations.
       keep_checkpoint_max: the number of checkpoints that are kept.
+      keep_checkpoints_at: steps whose checkpoints are kept for good.
       max_skipped_steps: skipped steps after which a run ends.
       num_eval_batches: batches of an evaluation.
 
@@ -65,6 +66,11 @@ class PretrainingRun(BaseSettings):
     )
     save_checkpoints_steps: int = setting(1000, "Steps between two checkpoints.", at_least=1)
     keep_checkpoint_max: int = setting(5, "Checkpoints that are kept, the newest.", at_least=1)
+    keep_checkpoints_at: tuple[int, ...] = setting(
+        (),
+        "Steps whose weights are kept for good besides, as kept-STEP, whether or not a checkpoint "
+        "is due there.",
+    )
     max_skipped_steps: int = setting(
         10,
         "A step whose gradients are not finite changes no weights. After so many a run ends, and "

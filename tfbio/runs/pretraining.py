@@ -81,7 +81,8 @@ def pretrain(
     vocab = pretraining_folder.prepare(settings, data, model_dir, newest is None, is_chief)
     pretrainer = Pretrainer(config, load_fast_tokenizer(vocab, settings["lower_case"]), strategy)
     keep = config.run.keep_checkpoint_max
-    saves = Checkpointer(pretrainer.model, pretrainer.optimizer, model_dir, keep, is_chief)
+    keep_at = config.run.keep_checkpoints_at
+    saves = Checkpointer(pretrainer.model, pretrainer.optimizer, model_dir, keep, is_chief, keep_at)
     counts = pretraining_data.word_counts(*data[config.sequence_length])
     counts[pretrainer.masking.special_ids] = 0  # never masked
     if newest:
@@ -122,6 +123,7 @@ def pretrain(
                 eval_curves=Summaries(os.path.join(logs, "heldout") if is_chief else ""),
                 on_trained=on_trained,
                 on_evaluated=progress.evaluated,
+                save_at=keep_at,
             )
             step = _train(trainer, pretrainer, data, step)
             saves.save()

@@ -1,11 +1,12 @@
 """Settings of pretraining: what the papers say, and what follows from the settings."""
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
 
-from tfbio.base.config import load
+from tfbio.base.config import ConfigError, load
 from tfbio.objectives.pretraining_config import PretrainingConfig
 
 HPARAMS = Path(__file__).parents[3] / "hparams"
@@ -125,3 +126,18 @@ def test_as_many_words_are_scored_as_in_the_original_code():
     growing = PretrainingConfig(mask_prob=0.05, final_mask_prob=0.25)
     assert growing.max_predictions(128) == 32
     assert PretrainingConfig(mask_prob=1.0).max_predictions(128) == 128
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (["run.keep_checkpoints_at=5"], "be a list of whole numbers, such as [1000,2000], not 5"),
+        (["run.keep_checkpoints_at=[1.5]"], "run.keep_checkpoints_at must be a whole number"),
+        (["run.keep_checkpoints_at=[0]"], "in ascending order, from 1 to 1000000, not [0]"),
+        (["run.keep_checkpoints_at=[5,5]"], "in ascending order, from 1 to 1000000, not [5, 5]"),
+        (["run.keep_checkpoints_at=[11]", "num_train_steps=10"], "from 1 to 10, not [11]"),
+    ],
+)
+def test_steps_ascend_within_the_run(flags, sentence):
+    with pytest.raises(ConfigError, match=re.escape(sentence)):
+        load(PretrainingConfig, "", flags)
