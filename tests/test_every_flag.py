@@ -119,6 +119,11 @@ PAIRS = [
         "--set=encoder.hidden_size=250 --set=encoder.num_attention_heads=4",
         "must be a multiple of",
     ),
+    (
+        "run_pretraining.py",
+        "--set=corpus_switch_steps=[5] --set=final_sequence_length=512",
+        "corpus_switch_steps does not go with final_sequence_length",
+    ),
     ("run_pretraining.py", "--set=sequence_length=1024", "needs encoder.max_position_embeddings"),
     ("run_finetuning.py", "--output=new.jsonl", "--output does not go with --mode=train"),
     ("run_finetuning.py", "--format=brat", "--format does not go with --mode=train"),

@@ -43,6 +43,7 @@ class PretrainingConfig(BaseSettings):
       sequence_length, final_sequence_length: tokens of an example, and those of the last phase (0:
         no such phase).
       final_phase_fraction: the share of the steps in the last phase.
+      corpus_switch_steps: the steps at which the next corpus, a folder of examples, begins.
       train_batch_size, num_train_steps: examples of a step over all devices, and steps of the run.
       optimizer: "adamw" or "lamb", with `learning_rate`, `num_warmup_steps`, `weight_decay_rate`,
         `adam_beta_1`, `adam_beta_2` and `adam_epsilon`.
@@ -168,6 +169,13 @@ class PretrainingConfig(BaseSettings):
     )
     final_phase_fraction: float = setting(0.1, "See final_sequence_length.", at_most=1)
 
+    corpus_switch_steps: tuple[int, ...] = setting(
+        (),
+        "Steps at which the run goes on with the next of several --examples of sequence_length: "
+        "with [264000] it reads the first folder until step 264,000 and then the second (BioM-"
+        "ALBERT: PubMed, then PubMed and PMC). All else goes on. Not with final_sequence_length.",
+    )
+
     train_batch_size: int = setting(128, "Examples of a step, over all devices.", at_least=1)
     num_train_steps: int = setting(1_000_000, "Steps of the run.", at_least=1)
     optimizer: str = setting(
@@ -216,6 +224,12 @@ class PretrainingConfig(BaseSettings):
         )
         steps = self.num_train_steps
         _require_steps("run.keep_checkpoints_at", self.run.keep_checkpoints_at, steps)
+        _require_steps("corpus_switch_steps", self.corpus_switch_steps, steps - 1)
+        require(
+            not (self.corpus_switch_steps and self.final_sequence_length),
+            "corpus_switch_steps does not go with final_sequence_length: train the last phase as a "
+            "run of its own, with --init_checkpoint",
+        )
         for length in (self.sequence_length, self.final_sequence_length):
             require(
                 length <= self.encoder.max_sequence_length,
@@ -325,13 +339,25 @@ class PretrainingConfig(BaseSettings):
         return min(sequence_length, int((self.most_masked + 0.005) * sequence_length))
 
     def phases(self) -> list[tuple[int, int]]:
-        """Lists the phases of the settings in order, a (sequence length, step at its end) each."""
+        """Lists the phases of the settings in order, a (sequence length, step at its end) each.
+
+        A phase reads one folder of examples.
+        """
         if not self.final_sequence_length:
-            return [(self.sequence_length, self.num_train_steps)]
+            ends = (*self.corpus_switch_steps, self.num_train_steps)
+            return [(self.sequence_length, end) for end in ends]
         switch = round(self.num_train_steps * (1 - self.final_phase_fraction))
         return [
             (self.sequence_length, switch),
             (self.final_sequence_length, self.num_train_steps),
+        ]
+
+    def phase_names(self) -> list[str]:
+        """Names the phases of the settings: "128", or "128 from step 264000" for a later corpus."""
+        starts = [0, *(end for _, end in self.phases())]
+        return [
+            f"{length} from step {start}" if start in self.corpus_switch_steps else str(length)
+            for (length, _), start in zip(self.phases(), starts, strict=False)
         ]
 
 
