@@ -144,3 +144,13 @@ def test_another_border_is_another_run(finished, changing, folders, cpu):
     other = dataclasses.replace(changing, corpus_switch_steps=(4,))
     with pytest.raises(UserError, match="holds a run with corpus_switch_steps = "):
         pretraining.pretrain(other, folders, finished[0], cpu)
+
+
+@pytest.mark.parametrize(("step", "corpus", "place"), [(2, 0, 2), (3, 1, 0), (7, 1, 4)])
+def test_the_batch_of_a_step_is_of_its_corpus(step, corpus, place, changing, folders, tmp_path):
+    data = pretraining_data.find_data(changing, folders)
+    path = pretraining._save_batch(changing, data, step, str(tmp_path))
+    size, seed = changing.train_batch_size, changing.seed
+    dataset = pretraining_data.training_dataset(*data[corpus], size, seed, 0, 5)
+    expected = list(dataset.as_numpy_iterator())[place]
+    np.testing.assert_array_equal(np.load(path)["input_ids"], expected["input_ids"])
