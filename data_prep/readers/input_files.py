@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from data_prep.readers import note_events, wikipedia
 from tfbio.base import errors, file_paths, messages, storage
 
 # A unit has 16 bits for the number of its input.
@@ -19,7 +20,9 @@ _INPUT_BYTES = 4 << 20
 _INPUT_FILES = 1000
 _INPUTS = 128
 
-# The ends of the names of PubMed's and PMC's files.
+# The ends of the names of PubMed's and PMC's files. In a folder these are read, and the files that
+# `wikipedia` and `note_events` know by name. Plain text is not: PubMed's and PMC's folders have
+# lists and explanations in files of text.
 _SUFFIXES = (".xml", ".xml.gz", ".nxml", ".nxml.gz", ".tar", ".tar.gz", ".tgz")
 
 
@@ -52,8 +55,9 @@ def find_files(inputs: Sequence[str]) -> list[str]:
     """Finds the input files that `--input` names: files, those in folders, and matches of globs.
 
     Of folders and their subfolders only files with a name that ends as PubMed's and PMC's do (.xml,
-    .xml.gz, .nxml, .nxml.gz, .tar, .tar.gz, .tgz) are returned. Prints how many files of a folder
-    are skipped because of their names.
+    .xml.gz, .nxml, .nxml.gz, .tar, .tar.gz, .tgz), WikiExtractor's (wiki_00, with or without .bz2
+    or .gz) and MIMIC-III's NOTEEVENTS.csv, with or without .gz, are returned. Prints how many files
+    of a folder are skipped because of their names.
 
     Args:
       inputs: paths of files and folders, and globs; also addresses in an object store, which stay
@@ -63,8 +67,8 @@ def find_files(inputs: Sequence[str]) -> list[str]:
       A list of each absolute path once, str in order of the file's name.
 
     Raises:
-      UserError: a file or folder does not exist, a folder holds neither XML nor archives or cannot
-        be listed, or no installed package supports an address.
+      UserError: a file or folder does not exist, a folder holds no such file or cannot be
+        listed, or no installed package supports an address.
     """
     every: set[str] = set()
     for item in inputs:
@@ -76,21 +80,29 @@ def find_files(inputs: Sequence[str]) -> list[str]:
         else:
             paths = storage.find(item)
         if not paths:
-            what = f"holds no {' or '.join(_SUFFIXES)} file"
+            what = (
+                f"holds no {' or '.join(_SUFFIXES)} file, wiki_00 or NOTEEVENTS.csv; name files of "
+                "plain text one by one, or by *.txt"
+            )
             raise errors.UserError(f"--input: {item} {what if is_folder else 'does not exist'}.")
         every.update(map(file_paths.absolute, paths))
     return sorted(every, key=lambda path: (os.path.basename(path), path))
 
 
 def _wanted_files(folder: str) -> list[str]:
-    """Returns the files of XML and the archives in a folder; prints how many others there are."""
+    """Returns the files of known names in a folder; prints how many others there are."""
     everything = list(_files_in(folder))
-    paths = [path for path in everything if path.lower().endswith(_SUFFIXES)]
+    paths = [path for path in everything if _is_known(os.path.basename(path).lower())]
     skipped = +(_suffixes(everything) - _suffixes(paths))
     if skipped:
         counts = ", ".join(f"{n:,} of {suffix}" for suffix, n in sorted(skipped.items()))
         messages.say(f"{folder}: files of other kinds are skipped: {counts}")
     return paths
+
+
+def _is_known(name: str) -> bool:
+    """Returns True for a name, in small letters, that says what the file is."""
+    return name.endswith(_SUFFIXES) or wikipedia.is_name(name) or note_events.is_name(name)
 
 
 def _suffixes(paths: Iterable[str]) -> Counter[str]:

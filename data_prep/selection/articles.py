@@ -7,14 +7,13 @@ article are text, and which articles are left out, and why.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from data_prep.readers import pmc, pmc_article, pmc_paragraphs, pubmed
-from data_prep.selection import boilerplate, exclusion, fingerprints
+from data_prep.selection import boilerplate, document_checks, exclusion
 from tfbio.base import errors, messages, storage
 from tfbio.base.document_records import Document
 from tfbio.formats import safe_xml
@@ -26,6 +25,8 @@ BODY_SUFFIX = "#body"
 REASONS = (
     "without_id",
     "book",
+    "marked_as_error",
+    "note_category",
     "retracted",
     "language",
     "publication_type",
@@ -71,10 +72,15 @@ class Selection:
       languages: use only articles in these languages, codes such as "eng"; empty: in all.
       publication_types: leave out articles of these types, such as "Letter", in any case.
       keep_retracted: use retracted articles.
-      min_words: leave out abstracts with fewer words (PubMedBERT, section 3.1: 128).
+      min_words: leave out abstracts, pages, notes and plain texts with fewer words (PubMedBERT,
+        section 3.1: 128).
+      note_categories: use only clinical notes of these categories, such as "Physician", in any
+        case; empty: all.
+      note_marks: "keep" the marks of de-identification in clinical notes, or write their "type".
 
     Raises:
-      UsageError: `other_abstracts` is none of the three, or a language is not three small letters.
+      UsageError: `other_abstracts` or `note_marks` has no such value, or a language is not three
+        small letters.
     """
 
     section_labels: bool = False
@@ -87,12 +93,16 @@ class Selection:
     publication_types: tuple[str, ...] = ()
     keep_retracted: bool = False
     min_words: int = 0
+    note_categories: tuple[str, ...] = ()
+    note_marks: str = "keep"
 
     def __post_init__(self) -> None:
         if self.other_abstracts not in ("none", "english", "all"):
             raise errors.UsageError(
                 f"--other_abstracts={self.other_abstracts}: give none, english, or all."
             )
+        if self.note_marks not in ("keep", "type"):
+            raise errors.UsageError(f"--note_marks={self.note_marks}: give keep or type.")
         unknown = [name for name in self.languages if not re.fullmatch("[a-z]{3}", name)]
         if unknown:
             raise errors.UsageError(
@@ -102,21 +112,20 @@ class Selection:
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """An article's text, as `read` yields it from PubMed's or PMC's file: it may become a document.
+    """A text as `read` yields it from an input file, such as an article's: may become a document.
 
     A citation with other abstracts may become several documents.
 
     Attributes:
-      kind: "citation" (PubMed's), "abstract" or "body" (of a full text), or "deletion".
+      kind: "citation" (PubMed's), "abstract" or "body" (of a full text), or "deletion"; or one of
+        `texts.KINDS`.
       id: its name in the list of texts left out, such as "pmid:123#body".
       key: the article's number, less than 2^64, the same in every file that has the article: only
         the newest abstract and the newest body of a key are kept.
       version: the version that PubMed gives it, from 1; 0 for the abstract or body of a full text;
         that abstract gives way to PubMed's.
       revised: the date of its last revision, as the number YYYYMMDD, or 0; 99999999 for a deletion.
-      reason: why it is left out, one of `REASONS` ("without_id", "book", "retracted", "language",
-        "publication_type", "without_text", "too_short", "excluded_by_id", "excluded_by_text"); ""
-        if it is not.
+      reason: why it is left out, one of `REASONS`; "" if it is not.
       documents: its documents, whose `sentences` are still whole sections or paragraphs; none if it
         is left out or a deletion.
     """
@@ -188,7 +197,7 @@ def _of_citation(
     """Makes a candidate of a citation: its abstract, and other abstracts if they are selected."""
     source = messages.printable(os.path.basename(path))
     pmid = _pmid_number(citation.pmid)
-    key = pmid or _hashed(f"{source} {position}")
+    key = pmid or document_checks.key_of(f"{source} {position}")
     id_ = f"pmid:{pmid}" if pmid else f"{source}#{position + 1}"
     if citation.deleted:
         # It is newer than all that other files of no known edition say.
@@ -198,7 +207,9 @@ def _of_citation(
     if not reason:
         main = _document(id_, source, citation.title, _kinds(citation.sections), selection)
         documents = [main, *_other_abstracts(citation, id_, source, selection)]
-        reason = _lacking(main, selection.min_words) or _excluded(excluded, documents, key)
+        reason = document_checks.lacking(main, selection.min_words) or document_checks.excluded_by(
+            excluded, documents, key
+        )
     return Candidate(
         CITATION,
         id_,
@@ -258,10 +269,10 @@ def _of_full_text(
             body = _document(id_ + BODY_SUFFIX, source, article.title, sections, selection)
         texts = [document for document in (abstract, body) if document]
         pmid, pmcid = _pmid_number(article.pmid), _pmc_number(article.pmcid)
-        reason = _excluded(excluded, texts, pmid, pmcid)
+        reason = document_checks.excluded_by(excluded, texts, pmid, pmcid)
 
     def candidate(kind: str, name: str, document: Document | None, min_words: int = 0) -> Candidate:
-        why = reason or _lacking(document, min_words)
+        why = reason or document_checks.lacking(document, min_words)
         documents = () if why else (document,)
         return Candidate(kind, name, key, version=0, reason=why, documents=documents)
 
@@ -285,15 +296,8 @@ def _identity(article: pmc_article.FullText) -> tuple[str, int]:
         return id_, 1 << 62 | pmcid
     if id_.startswith("file:"):  # two folders may have files of one name
         text = "".join(part.text for part in (*article.abstract, *article.body))
-        id_ += f":{_hashed(article.title + text):x}"
-    return id_, _hashed(id_)
-
-
-def _lacking(document: Document | None, min_words: int) -> str:
-    """Returns "without_text", "too_short", or "" for a document that is long enough."""
-    if document is None or not document.sentences:
-        return "without_text"
-    return "too_short" if _words(document) < min_words else ""
+        id_ += f":{document_checks.key_of(article.title + text):x}"
+    return id_, document_checks.key_of(id_)
 
 
 def _unwanted(
@@ -311,20 +315,6 @@ def _unwanted(
     if left_out & {name.casefold() for name in publication_types}:
         return "publication_type"
     return ""
-
-
-def _excluded(
-    excluded: exclusion.Exclusion | None,
-    documents: Iterable[Document],
-    pmid: int,
-    pmcid: int = 0,
-) -> str:
-    """Returns the reason why the user excludes an article, or ""."""
-    if excluded is None:
-        return ""
-    text = "\n".join(part for d in documents for part in (d.title, *d.sentences))
-    reason = excluded.reason(fingerprints.words(text), pmid, pmcid)
-    return f"excluded_by_{reason}" if reason else ""
 
 
 def _document(
@@ -371,12 +361,3 @@ def _language(code: str) -> str:
     """Returns MEDLINE's code for a language code of JATS; "" is English."""
     code = code.lower()[:2] or "en"
     return _LANGUAGES.get(code, code)
-
-
-def _words(document: Document) -> int:
-    return sum(len(text.split()) for text in document.sentences)
-
-
-def _hashed(text: str) -> int:
-    """Returns the key of an article without a number, larger than all of PubMed's and PMC's."""
-    return 1 << 63 | int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")

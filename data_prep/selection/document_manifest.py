@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from data_prep.running import left_out, work_folder
-from data_prep.selection import unit_files
+from data_prep.selection import texts, unit_files
 from tfbio.base import file_paths, messages, storage
 from tfbio.base.errors import DataError
 from tfbio.base.manifests import Manifest
@@ -44,8 +44,9 @@ def finish(
     Returns:
       The `Manifest`, of kind "documents": its `counts` has ints for "input_files",
       "bad_input_files", "bad_parts", the texts by kind ("citation", "abstract", "body",
-      "other_abstract"), "documents", "sentences" and "words", and in "left_out" the number of texts
-      left out by reason; its `problems` has a sentence for each bad file or part.
+      "other_abstract" and those of `texts.KINDS`), "documents", "sentences" and "words", in
+      "left_out" the number of texts left out by reason, and in "words_by_category" the words of the
+      clinical notes; its `problems` has a sentence for each bad file or part.
 
     Raises:
       DataError: bad input is fatal, no text is left, a shard is not to be seen yet, or a text is
@@ -59,8 +60,10 @@ def finish(
     for note in (*notes, *written):
         counts.update(note["counts"])
     reasons: Counter[str] = Counter()
+    categories: Counter[str] = Counter()
     for note in written:
         reasons.update(note["left_out"])
+        categories.update(note["words_by_category"])
     try:
         check_problems(problems, counts, strict)
     except DataError:
@@ -73,26 +76,30 @@ def finish(
             f"{len(written)} of {expected} shards are to be seen in {output}: run the same command "
             "again; it continues."
         )
-    texts = sum(counts[kind] for kind in ("citation", "abstract", "body", "other_abstract"))
+    kinds = ("citation", "abstract", "body", "other_abstract", *texts.KINDS)
+    read = sum(counts[kind] for kind in kinds)
     if not counts["documents"]:
         work_folder.close_work(output, None)
         raise DataError(
-            f"nothing is left of {texts} texts in {inputs.files} input files: "
+            f"nothing is left of {read} texts in {inputs.files} input files: "
             + (", ".join(f"{name} {n}" for name, n in reasons.items() if n) or "they are empty")
             + "."
         )
     lines = _write_left_out(output, work, notes)
     bad = counts["bad_input_files"] + counts["bad_parts"]
-    if not texts == counts["documents"] + reasons.total() == counts["documents"] + lines - bad:
+    if not read == counts["documents"] + reasons.total() == counts["documents"] + lines - bad:
         raise DataError(
-            f"{output}: {texts} texts were read, {counts['documents']} written and "
+            f"{output}: {read} texts were read, {counts['documents']} written and "
             f"{reasons.total()} left out, of which {left_out.FILE} has {lines - bad}: remove the "
             "folder, run the same command again, and report it if this is said again."
         )
+    every_count: dict[str, Any] = dict(counts) | {"left_out": dict(reasons)}
+    if categories:
+        every_count["words_by_category"] = dict(categories)
     manifest = Manifest(
         "documents",
         settings,
-        dict(counts) | {"left_out": dict(reasons)},
+        every_count,
         [Shard(**note["shard"]) for note in written if note["shard"]["records"]],
         problems,
     )

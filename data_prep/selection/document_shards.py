@@ -16,9 +16,9 @@ import threadpoolctl
 
 from data_prep.running import left_out, work_folder
 from data_prep.running.garbage_collection import rare_garbage_collection
-from data_prep.selection import duplicates, unit_files, versions
+from data_prep.selection import duplicates, texts, unit_files, versions
 from data_prep.sentences import splitters
-from tfbio.base import file_paths, storage
+from tfbio.base import file_paths, messages, storage
 from tfbio.base.document_records import Document
 from tfbio.base.shards import Shard, read_shard, write_shard
 
@@ -44,9 +44,10 @@ def write(
     """Writes the kept texts of one unit as a shard of documents, unless it is there already.
 
     Writes the shard into the output folder, and into the working folder the unit's list of texts
-    left out and a note: the shard, the counts of documents, sentences and words, and how many texts
-    were left out for which reason. The documents have sentences and stand in the unit's order. A
-    unit of which no text is kept has no shard. Returns nothing.
+    left out and a note: the shard, the counts of documents, sentences and words, how many texts
+    were left out for which reason, and the words of clinical notes by category. The documents have
+    sentences and stand in the unit's order. A unit of which no text is kept has no shard. Returns
+    nothing.
 
     Args:
       group: the unit's number, and a dictionary of rows as bytes: "newest", its `versions.ROW`s
@@ -69,8 +70,8 @@ def write(
     rows = np.frombuffer(b"".join(decided["newest"]), versions.ROW)
     alike = np.frombuffer(b"".join(decided["duplicates"]), duplicates.DUPLICATE)
     alike = duplicates.merge([alike])
-    texts = set(versions.texts_of(rows[rows["reason"] == 0]).tolist())
-    texts -= set(alike["row"].tolist())
+    places = set(versions.texts_of(rows[rows["reason"] == 0]).tolist())
+    places -= set(alike["row"].tolist())
 
     unit_file = unit_files.unit_file(work, unit, "tfrecord")
     everything = int(unit_files.load(unit_files.unit_file(work, unit, "rows.npy"))["texts"].sum())
@@ -82,14 +83,20 @@ def write(
         for id_, source, reason in _left_out(rows, alike, documents, names):
             reasons[reason] += 1
             stream.write(left_out.line(id_, source, reason))
-    kept = [document for text, document in enumerate(documents) if text in texts]
+    kept = [document for place, document in enumerate(documents) if place in places]
     counts: Counter[str] = Counter()
+    categories: Counter[str] = Counter()
     shard = Shard(file, 0, 0, "")
     if kept:
-        split = _split(kept, writer.splitter, counts)
+        split = _split(kept, writer.splitter, counts, categories)
         with rare_garbage_collection():
             shard = write_shard(file_paths.at(writer.output, file), (d.serialize() for d in split))
-    note = {"shard": dataclasses.asdict(shard), "counts": counts, "left_out": reasons}
+    note = {
+        "shard": dataclasses.asdict(shard),
+        "counts": counts,
+        "left_out": reasons,
+        "words_by_category": categories,
+    }
     work_folder.write_step(work, file, note)
     unit_file.unlink()
 
@@ -104,9 +111,9 @@ def _left_out(
     exact = dict(zip(alike["row"].tolist(), alike["exact"].tolist(), strict=True))
     rows = rows[np.argsort(rows["row"])]
     columns = (rows[name].tolist() for name in ("row", "first", "texts", "reason"))
-    for row, first, texts, reason in zip(*columns, strict=True):
+    for row, first, count, reason in zip(*columns, strict=True):
         id_, file = names[row]
-        ids = [document.id for document in documents[first : first + texts]]
+        ids = [document.id for document in documents[first : first + count]]
         if reason:
             # The other abstracts of a citation that lost to a newer one are left out with it.
             for left in ids or [id_]:
@@ -117,11 +124,19 @@ def _left_out(
                 yield left, file, "exact_duplicate" if exact[text] else "near_duplicate"
 
 
-def _split(texts: Sequence[Document], splitter: str, counts: Counter[str]) -> Iterator[Document]:
-    """Yields the documents with their sentences instead of whole sections; adds to `counts`."""
+def _split(
+    documents: Sequence[Document],
+    splitter: str,
+    counts: Counter[str],
+    categories: Counter[str],
+) -> Iterator[Document]:
+    """Yields the documents with their sentences instead of whole sections.
+
+    It adds to `counts`, and the words of clinical notes to `categories`.
+    """
     # All sections of a unit go through the splitter in one stream, which keeps its batches full.
-    split = _splitter(splitter)(text for document in texts for text in document.sentences)
-    for document in texts:
+    split = _splitter(splitter)(text for document in documents for text in document.sentences)
+    for document in documents:
         sentences: list[str] = []
         sections: list[str] = []
         for section in document.sections:
@@ -130,7 +145,10 @@ def _split(texts: Sequence[Document], splitter: str, counts: Counter[str]) -> It
             sections += [section] * len(parts)
         counts["documents"] += 1
         counts["sentences"] += len(sentences)
-        counts["words"] += sum(len(text.split()) for text in (document.title, *sentences))
+        words = sum(len(text.split()) for text in (document.title, *sentences))
+        counts["words"] += words
+        if document.id.startswith(texts.PREFIXES[texts.NOTE]):
+            categories[messages.cut(document.sections[0])] += words
         yield dataclasses.replace(document, sentences=sentences, sections=sections)
 
 

@@ -28,6 +28,7 @@ from data_prep.selection import (
     exclusion,
     fingerprints,
     row_groups,
+    texts,
     unit_files,
     versions,
 )
@@ -144,7 +145,7 @@ def _candidates(
     for path in paths:
         name = messages.file_name(path)
         unknown: Counter[str] = Counter()
-        items = articles.read(path, reader.selection, excluded, unknown)
+        items = texts.read(path, reader.selection, excluded, unknown)
         if reader.max_articles:
             items = itertools.islice(items, reader.max_articles)
         if len(paths) > 1:

@@ -33,6 +33,7 @@ _TOO_LARGE: dict[type, tuple[float, str]] = {
     int: (2**31, "below 2**31"),
     float: (3.4e38, "finite in float32"),
 }
+_NUMBERS = tuple[int, ...]  # the type of a setting that is a list
 
 
 class ConfigError(UsageError):
@@ -89,8 +90,8 @@ def setting(default: Any, meaning: str, **limits: Any) -> Any:
     """Declares a configuration's setting, a dataclass's field: `size: int = setting(8, ...)`.
 
     Args:
-      default: its default, an int, float, bool or str. An int or a float must be at least 0 unless
-        `limits` has `above` or `at_least`.
+      default: its default, an int, float, bool, str or tuple of int. An int or a float must be at
+        least 0 unless `limits` has `above` or `at_least`.
       meaning: the text for `--help`.
       **limits: `above`, `at_least`, `below`, `at_most` (numbers) and `choices` (a tuple of str).
 
@@ -183,8 +184,7 @@ def load(
         there, of another type or out of its limits; the message says what was expected.
     """
     origin, values = read(hparams)
-    for name in config_class.beside:
-        values.pop(name, None)
+    values = {name: value for name, value in values.items() if name not in config_class.beside}
     for override in overrides:
         _apply_override(values, override)
     return build(config_class, {**(defaults or {}), **values}, origin)
@@ -193,8 +193,7 @@ def load(
 def read(hparams: str) -> tuple[str, dict[str, Any]]:
     """Reads a configuration's `hparams`, as `load` takes it, and checks its `sources` alone.
 
-    Returns where it is from, for messages, and what it holds but the sources. Raises a ConfigError.
-    """
+    Returns its origin, for messages, and its values without the sources. Raises a ConfigError."""
     origin, text = _read(hparams)
     values = _parse(text, origin)
     try:
@@ -380,9 +379,12 @@ def _convert(value, expected: type, name: str):
         return int(value)
     if expected is float and type(value) is int and abs(value) < 1e308:
         return float(value)
+    if expected == _NUMBERS and isinstance(value, list | tuple):
+        return tuple(_convert(each, int, name) for each in value)
     if type(value) is expected:
         return value
     wanted = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    wanted[_NUMBERS] = "a list of whole numbers, such as [1000,2000]"
     raise ConfigError(f"{name} must be {wanted[expected]}, not {shown(value)}")
 
 

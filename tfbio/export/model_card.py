@@ -127,19 +127,19 @@ def _of_run(source: str, settings: dict) -> Iterator[str]:
     yield from ["", "## Pretraining", ""]
     yield f"{steps:,} of {config.num_train_steps:,} steps of {config.train_batch_size:,} examples."
     data, seen, first = settings["data"], 0, 0
-    for length, last in config.phases():
+    for (length, last), name in zip(config.phases(), config.phase_names(), strict=True):
         here = max(0, min(steps, last) - first) * config.train_batch_size * length
-        counts = data.get(str(length), {})
+        counts = data.get(name, {})
         # Examples of the original ELECTRA code come without counts.
         seen += here * (1 - counts["padding_share"]) if "padding_share" in counts else float("nan")
         first = last
     if seen == seen:
         yield f"So it saw {seen:,.3g} tokens, padding not counted."
     yield from _recipe(config)
-    for length, counts in data.items():
+    for phase, counts in data.items():
         known = {name: counts[name] for name in _COUNTS if name in counts}
         if known:
-            yield from ["", f"## Data of {length} tokens an example", ""]
+            yield from ["", f"## Examples of length {phase}", ""]
             yield from _table(
                 ("what", "count"), [(_COUNTS[k], _number(v)) for k, v in known.items()]
             )

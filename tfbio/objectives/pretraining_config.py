@@ -4,6 +4,7 @@ import dataclasses
 
 from tfbio.base.config import BaseSettings, require, setting
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives.pretraining_phases import PretrainingPhases
 from tfbio.objectives.pretraining_run import PretrainingRun
 
 # What is masked together: a token (BERT, ELECTRA); a token with all that continue its word
@@ -12,7 +13,7 @@ MASK_UNITS = ("token", "word", "span", "ngram")
 
 
 @dataclasses.dataclass(frozen=True)
-class PretrainingConfig(BaseSettings):
+class PretrainingConfig(BaseSettings, PretrainingPhases):
     """The settings of pretraining; the defaults are ELECTRA-small's (Clark et al., 2020, Table 6).
 
     Attributes:
@@ -41,6 +42,7 @@ class PretrainingConfig(BaseSettings):
       sequence_length, final_sequence_length: tokens of an example, and those of the last phase (0:
         no such phase).
       final_phase_fraction: the share of the steps in the last phase.
+      corpus_switch_steps: the steps at which the next corpus, a folder of examples, begins.
       train_batch_size, num_train_steps: examples of a step over all devices, and steps of the run.
       optimizer: "adamw" or "lamb", with `learning_rate`, `num_warmup_steps`, `weight_decay_rate`,
         `adam_beta_1`, `adam_beta_2`, `adam_epsilon`, its `adam_bias_correction` or
@@ -177,6 +179,13 @@ class PretrainingConfig(BaseSettings):
     )
     final_phase_fraction: float = setting(0.1, "See final_sequence_length.", at_most=1)
 
+    corpus_switch_steps: tuple[int, ...] = setting(
+        (),
+        "Steps at which the run goes on with the next of several --examples of sequence_length: "
+        "with [264000] it reads the first folder until step 264,000 and then the second (BioM-"
+        "ALBERT: PubMed, then PubMed and PMC). All else goes on. Not with final_sequence_length.",
+    )
+
     train_batch_size: int = setting(128, "Examples of a step, over all devices.", at_least=1)
     num_train_steps: int = setting(1_000_000, "Steps of the run.", at_least=1)
     optimizer: str = setting(
@@ -245,11 +254,7 @@ class PretrainingConfig(BaseSettings):
             batch_size % groups == 0,
             f"gradient_clip_groups {groups} must divide train_batch_size {batch_size}",
         )
-        require(
-            self.run.stop_at_step <= self.num_train_steps,
-            f"run.stop_at_step {self.run.stop_at_step} must be at most num_train_steps "
-            f"{self.num_train_steps}",
-        )
+        self.check_phases()
         for length in (self.sequence_length, self.final_sequence_length):
             require(
                 length <= self.encoder.max_sequence_length,
@@ -376,17 +381,3 @@ class PretrainingConfig(BaseSettings):
           sequence_length: tokens of the example.
         """
         return min(sequence_length, int((self.most_masked + 0.005) * sequence_length))
-
-    @property
-    def last_step(self) -> int:
-        """The step at which a run of these settings ends, an int; see `run.stop_at_step`."""
-        return self.run.stop_at_step or self.num_train_steps
-
-    def phases(self) -> list[tuple[int, int]]:
-        """Lists the phases until `last_step`, a (sequence length, step at its end) each."""
-        if not self.final_sequence_length:
-            return [(self.sequence_length, self.last_step)]
-        switch = round(self.num_train_steps * (1 - self.final_phase_fraction))
-        if self.run.stop_at_step and self.last_step <= switch:
-            return [(self.sequence_length, self.last_step)]
-        return [(self.sequence_length, switch), (self.final_sequence_length, self.last_step)]

@@ -26,9 +26,10 @@ class PretrainingSettings(PretrainingConfig):
       vocab_sha256: the SHA-256 of the vocabulary, 64 hexadecimal digits.
       init_checkpoint: the folder or checkpoint that the run started from, or that a model from
         elsewhere was converted from; None for random weights.
-      data: for each sequence length, as text such as "128", the counts of its examples by their
-        names, and `documents_sha256`, a hash of the documents that they are made of; for the model
-        card. Empty for a converted model.
+      data: for each phase, by its sequence length as text such as "128", or for a later corpus such
+        as "128 from step 264000", the counts of its examples by their names, and
+        `documents_sha256`, a hash of the documents that they are made of; for the model card. Empty
+        for a converted model.
       family: the family of `transformers` that a converted model came in as, one of
         `encoder_config.FAMILIES`; "" for one that was made here.
 

@@ -21,6 +21,7 @@ class PretrainingRun(BaseSettings):
       save_checkpoints_steps, eval_every_steps: steps between two checkpoints, two evaluations.
       keep_checkpoint_max: the number of checkpoints that are kept.
       stop_at_step: the step at which the run ends before `num_train_steps`; 0: it does not.
+      keep_checkpoints_at: steps whose checkpoints are kept for good.
       max_skipped_steps: skipped steps after which a run ends.
       num_eval_batches: batches of an evaluation.
 
@@ -71,6 +72,11 @@ class PretrainingRun(BaseSettings):
         "Above 0: the run ends at this step, as if it was interrupted there. Learning rates and "
         "phases are those of num_train_steps, and the same command with a later step, or 0, "
         "continues the run. BioM-BERT: 690,000 of 700,000.",
+    )
+    keep_checkpoints_at: tuple[int, ...] = setting(
+        (),
+        "Steps whose weights are kept for good besides, as kept-STEP, whether or not a checkpoint "
+        "is due there.",
     )
     max_skipped_steps: int = setting(
         10,

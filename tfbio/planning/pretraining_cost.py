@@ -146,15 +146,15 @@ def computational_ratio(num_train_steps: int, train_batch_size: int) -> float:
 
 
 def report(
-    config: PretrainingConfig, name: str = "", data: dict[int, tuple[str, Manifest]] | None = None
+    config: PretrainingConfig, name: str = "", data: list[tuple[str, Manifest]] | None = None
 ) -> str:
     """Describes the cost of a pretraining run, as `run_pretraining.py --dry_run` prints it.
 
     Args:
       config: all settings.
       name: one of `devices.DEVICES`, such as "tpu-v3-8"; "": all.
-      data: the folder of examples and its manifest for each sequence length of the run's phases;
-        None: without epochs.
+      data: the folder of examples and its manifest for each of the run's phases; None: without
+        epochs.
 
     Returns:
       Text: lines on the parameters, the run's steps and FLOP, those of each phase (with the
@@ -163,7 +163,7 @@ def report(
     Raises:
       UsageError: there is no device of this name.
       ConfigError: the generator's sizes do not go together.
-      KeyError: `data` lacks a sequence length of the run.
+      IndexError: `data` lacks a phase of the run.
     """
     if name and name not in DEVICES:
         raise UsageError(f"--estimate_for={name}: expected one of {', '.join(DEVICES)}.")
@@ -179,14 +179,14 @@ def report(
         f"{ratio:.2g} of ELECTRA-base++'s examples (C)",
     ]
     phase_start = 0
-    for length, phase_end in config.phases():
+    for phase, (length, phase_end) in enumerate(config.phases()):
         steps, flops = phase_end - phase_start, objective_cost.example_flops(config, length)
         lines.append(
             f"  {steps:,} steps at length {length}: {_short(batch * flops)}FLOP each, "
             f"{_short(flops)}FLOP an example"
         )
         if data:
-            lines.append(f"    {_examples_seen(*data[length], steps * batch)}")
+            lines.append(f"    {_examples_seen(*data[phase], steps * batch)}")
         phase_start = phase_end
     if config.generator_warmup_steps:
         lines.append(f"  in the first {config.generator_warmup_steps:,} the generator learns alone")

@@ -48,8 +48,8 @@ def pretrain(
 
     Args:
       config: all settings.
-      example_folders: paths of folders that `data_prep.examples` made, one for each sequence length
-        of the settings.
+      example_folders: paths of folders that `data_prep.examples` made, one for each phase of the
+        settings.
       model_dir: the path of the run's folder, made if need be. All folders may be on `gs://`, see
         `storage`.
       strategy: where to compute; the batch must divide by its replicas.
@@ -81,8 +81,9 @@ def pretrain(
     vocab = pretraining_folder.prepare(settings, data, model_dir, newest is None, is_chief)
     pretrainer = Pretrainer(config, load_fast_tokenizer(vocab, settings["lower_case"]), strategy)
     keep = config.run.keep_checkpoint_max
-    saves = Checkpointer(pretrainer.model, pretrainer.optimizer, model_dir, keep, is_chief)
-    counts = pretraining_data.word_counts(*data[config.sequence_length])
+    keep_at = config.run.keep_checkpoints_at
+    saves = Checkpointer(pretrainer.model, pretrainer.optimizer, model_dir, keep, is_chief, keep_at)
+    counts = pretraining_data.word_counts(*data[0])
     counts[pretrainer.masking.special_ids] = 0  # never masked
     if newest:
         with strategy.scope():
@@ -122,6 +123,7 @@ def pretrain(
                 eval_curves=Summaries(os.path.join(logs, "heldout") if is_chief else ""),
                 on_trained=on_trained,
                 on_evaluated=progress.evaluated,
+                save_at=keep_at,
             )
             step = _train(trainer, pretrainer, data, step)
             saves.save()
@@ -176,7 +178,7 @@ def _check_start(settings: dict, data: Data, init_checkpoint: str) -> None:
     """Reads all examples once, and the settings of the checkpoint that a new run starts with."""
     if init_checkpoint:
         same_model.require_same_model(init_checkpoint, settings)
-    for folder, manifest in data.values():
+    for folder, manifest in data:
         # All bytes, once. If a run goes on, `find_data` has compared the sizes alone.
         verify(folder, manifest, full=True)
 
@@ -246,7 +248,7 @@ def _say_what_begins(
 
 
 def _train(trainer: Trainer, pretrainer: Pretrainer, data: Data, step: int) -> int:
-    """Trains phase after phase, each on its sequence length; returns the steps done.
+    """Trains phase after phase, each on its examples; returns the steps done.
 
     Args:
       trainer: has the loop.
@@ -255,9 +257,9 @@ def _train(trainer: Trainer, pretrainer: Pretrainer, data: Data, step: int) -> i
       step: the steps done so far.
     """
     phase_start = 0
-    for sequence_length, phase_end in pretrainer.config.phases():
+    for (_, phase_end), examples in zip(pretrainer.config.phases(), data, strict=True):
         if step < phase_end and not trainer.preemption.sent:
-            phase = (*data[sequence_length], phase_start, phase_end)
+            phase = (*examples, phase_start, phase_end)
             step = _train_phase(trainer, pretrainer, step, *phase)
         phase_start = phase_end
     return step
@@ -272,7 +274,7 @@ def _train_phase(
     phase_start: int,
     phase_end: int,
 ) -> int:
-    """Trains on one sequence length from `step` to `phase_end`; returns the steps done."""
+    """Trains on one folder of examples from `step` to `phase_end`; returns the steps done."""
     config, strategy = pretrainer.config, pretrainer.strategy
     steps = step - phase_start, phase_end - phase_start
 
@@ -325,9 +327,9 @@ def _save_batch(
 ) -> str:
     """Writes the examples of a step, as a .npz file; returns its path."""
     phase_start = 0
-    for sequence_length, phase_end in config.phases():
+    for (_, phase_end), of_phase in zip(config.phases(), data, strict=True):
         if phase_start <= step < phase_end:
-            examples, first = data[sequence_length], step - phase_start
+            examples, first = of_phase, step - phase_start
         phase_start = phase_end
     dataset = pretraining_data.training_dataset(
         *examples, config.train_batch_size, config.seed, first, first + 1

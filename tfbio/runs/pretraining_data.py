@@ -19,8 +19,8 @@ from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.runs import original_examples
 from tfbio.runs.original_examples import FEATURES
 
-# For each sequence length the folder of its examples and its manifest.
-Data = dict[int, tuple[str, Manifest]]
+# For each phase the folder of its examples and its manifest.
+Data = list[tuple[str, Manifest]]
 
 PACKED_FEATURES = (*FEATURES, "document_ids", "position_ids")
 
@@ -33,45 +33,54 @@ ALONE = tf.distribute.InputContext()
 
 
 def find_examples(folders: list[str], sequence_lengths: list[int], vocab_size: int) -> Data:
-    """Finds the folder of pretraining data, examples, for each sequence length that a run needs.
+    """Finds the folder of pretraining data, examples, for each phase of a run.
 
     Args:
       folders: paths of folders of examples; also folders, or glob patterns, of TFRecords that the
-        original ELECTRA code made.
-      sequence_lengths: the lengths that a run needs, in tokens.
+        original ELECTRA code made. Those of one length are in the order of their phases.
+      sequence_lengths: the length of each phase, in tokens.
       vocab_size: the size of the vocabulary in the settings.
 
     Returns:
-      A dict of each sequence length -> a pair, the path of the folder and its `Manifest`.
+      A list with a pair for each phase: the path of the folder and its `Manifest`.
 
     Raises:
-      DataError: a folder holds no complete examples, or examples of another vocabulary, or no
-        folder has a length; or TFRecords are missing or damaged, or have no vocabulary.
+      DataError: a folder holds no complete examples, or examples of another vocabulary, or there
+        are not as many folders of a length as phases; or TFRecords are missing or damaged, or have
+        no vocabulary.
     """
-    by_length = {}
+    by_length: dict[int, Data] = {}
     for folder in folders:
         files = original_examples.files_in(folder)
         if files:
             folder, manifest = original_examples.find(files, vocab_size)
         else:
             manifest = read_manifest(folder, "examples")
-        by_length[manifest.settings["sequence_length"]] = (folder, manifest)
-    for length in sequence_lengths:
+        of_length = by_length.setdefault(manifest.settings["sequence_length"], [])
+        of_length.append((folder, manifest))
+    for length in dict.fromkeys(sequence_lengths):
         if length not in by_length:
             raise DataError(
                 f"the settings ask for examples of length {length}, but --examples gives "
                 f"{sorted(by_length) or 'none'}: make them with "
                 f"`python -m data_prep.examples --sequence_length={length}`."
             )
-        folder, manifest = by_length[length]
+        given, phases = len(by_length[length]), sequence_lengths.count(length)
+        if given != phases:
+            raise DataError(
+                f"--examples gives {given} of length {length}, and the settings have {phases} "
+                "phase(s) of it: give one for each, in order, and the steps at which the later "
+                "ones begin, such as --set corpus_switch_steps=[264000]."
+            )
+    data = [by_length[length].pop(0) for length in sequence_lengths]
+    for folder, manifest in data:
         words = manifest.settings["vocab_size"]
         if words != vocab_size:
             raise DataError(
                 f"{folder} was made with a vocabulary of {words} tokens, the settings say "
                 f"{vocab_size}: give --set encoder.vocab_size={words}, or other examples."
             )
-    data = {length: by_length[length] for length in sequence_lengths}
-    if len({manifest.settings["vocab_sha256"] for _, manifest in data.values()}) > 1:
+    if len({manifest.settings["vocab_sha256"] for _, manifest in data}) > 1:
         raise DataError("the folders of --examples were made with different vocabularies.")
     return data
 
@@ -286,18 +295,18 @@ def find_data(config: PretrainingConfig, example_folders: list[str]) -> Data:
       example_folders: paths of folders that `data_prep.examples` made.
 
     Returns:
-      A dict of each sequence length of the settings -> a pair, the path of the folder of its
-      examples and its `Manifest`.
+      A list with a pair for each phase of the settings: the path of the folder of its examples and
+      its `Manifest`.
 
     Raises:
       UserError: the examples are for another objective, or lack the labels of sentence pairs.
-      DataError: a folder holds no complete examples, they are of another vocabulary, a length has
-        none, or a shard is missing or of another size.
+      DataError: a folder holds no complete examples, they are of another vocabulary, a phase has
+        none or a length more than it has phases, or a shard is missing or of another size.
     """
     lengths = [length for length, _ in config.phases()]
     data = find_examples(example_folders, lengths, config.encoder.vocab_size)
     objectives = set()
-    for folder, manifest in data.values():
+    for folder, manifest in data:
         if config.sentence_pair_loss:
             _require_pairs(folder, manifest)
         objective = manifest.settings.get("objective")

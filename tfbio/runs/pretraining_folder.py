@@ -24,15 +24,16 @@ def settings_of(config: PretrainingConfig, data: Data, init_checkpoint: str) -> 
 
     Args:
       config: all settings.
-      data: sequence length -> the path of the folder of its examples and its manifest.
+      data: for each phase the path of the folder of its examples and its manifest.
       init_checkpoint: what a new run starts from, see `pretraining.pretrain`; "" for new weights.
 
     Returns:
       A dict of all fields of `PretrainingSettings`: the settings of `config`, and `lower_case`,
-      `vocab_sha256`, `init_checkpoint` (None for new weights), `data` (sequence length as text -> a
-      dict of `documents_sha256` and the counts of the examples' manifest) and `family` ("").
+      `vocab_sha256`, `init_checkpoint` (None for new weights), `data` (see `PretrainingSettings`; a
+      dict of `documents_sha256` and the counts of the examples' manifest for each) and `family`
+      ("").
     """
-    _, manifest = next(iter(data.values()))
+    _, manifest = data[0]
     settings = json_files.extended(
         PretrainingSettings,
         config,
@@ -40,11 +41,11 @@ def settings_of(config: PretrainingConfig, data: Data, init_checkpoint: str) -> 
         vocab_sha256=manifest.settings["vocab_sha256"],
         init_checkpoint=init_checkpoint or None,
         data={
-            str(length): {
+            name: {
                 "documents_sha256": own.settings.get("documents_sha256"),
                 **own.counts,
             }
-            for length, (_, own) in data.items()
+            for name, (_, own) in zip(config.phase_names(), data, strict=True)
         },
     )
     return dataclasses.asdict(settings)
@@ -63,7 +64,7 @@ def prepare(
 
     Args:
       settings: the result of `settings_of`.
-      data: sequence length -> the path of the folder of its examples and its manifest.
+      data: for each phase the path of the folder of its examples and its manifest.
       model_dir: the path of the run's folder; made if need be.
       is_new: True if it has no checkpoint yet.
       is_chief: True if this process writes.
@@ -84,7 +85,7 @@ def prepare(
         )
     if not is_new:
         _require_same_settings(before, settings, model_dir)
-    folder, manifest = next(iter(data.values()))
+    folder, manifest = data[0]
     vocabulary = manifest.settings.get("vocab_file") or vocabularies.find_vocabulary(folder)
     if is_chief:
         checkpointing.remove_half_written(model_dir)

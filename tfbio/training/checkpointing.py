@@ -3,6 +3,7 @@
 import functools
 import glob
 import os
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,10 @@ import tf_keras as keras
 
 from tfbio.base import file_paths, messages, storage
 from tfbio.base.errors import UserError
+
+# The beginning of the names of checkpoints that are kept for good. They are not in the list of
+# TensorFlow, which deletes the oldest in it.
+_KEPT = "kept"
 
 
 class NotFiniteError(UserError):
@@ -23,6 +28,8 @@ class NotFiniteError(UserError):
 class Checkpointer:
     """Saves a run's model and optimizer as checkpoints in a folder, `ckpt-STEP`, and restores them.
 
+    The newest are kept, and those of some steps for good, as `kept-STEP`.
+
     Args:
       model: the model.
       optimizer: its optimizer, whose `iterations` are the steps done so far. All of its variables
@@ -30,6 +37,7 @@ class Checkpointer:
       folder: the path of the folder.
       keep: the number of the newest checkpoints that are kept.
       writes: True if this process writes; of several workers one does.
+      keep_at: the steps whose checkpoints are kept for good.
       others: further state of the run to save and restore, by name.
     """
 
@@ -40,12 +48,14 @@ class Checkpointer:
         folder: str,
         keep: int,
         writes: bool = True,
+        keep_at: Collection[int] = (),
         **others: tf.train.Checkpoint,
     ):
         self._model, self._step = model, optimizer.iterations
         self._checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer, **others)
         # Makes this variable, which the worker that writes would make later, and wait for others.
         _ = self._checkpoint.save_counter
+        self._folder, self._keep_at = folder, keep_at
         self._manager = None
         if writes:
             self._manager = tf.train.CheckpointManager(self._checkpoint, folder, keep)
@@ -70,8 +80,8 @@ class Checkpointer:
     def save(self) -> None:
         """Writes the checkpoint of the current step, unless it is there already; returns nothing.
 
-        It deletes the oldest checkpoints beyond `keep`. A process that does not write only checks
-        the weights.
+        It deletes the oldest checkpoints beyond `keep`, and writes the step a second time if it is
+        one of `keep_at`. A process that does not write only checks the weights.
 
         Raises:
           NotFiniteError: a trainable weight is not finite.
@@ -86,6 +96,9 @@ class Checkpointer:
                     "with another output folder, a lower learning_rate or a longer warm-up."
                 )
         if self._manager and not (self._manager.latest_checkpoint or "").endswith(f"-{step}"):
+            # First, so that a run which is killed does not go on behind a step that it lacks.
+            if step in self._keep_at:
+                self._checkpoint.write(os.path.join(self._folder, f"{_KEPT}-{step}"))
             self._manager.save(checkpoint_number=step)
 
 
@@ -206,9 +219,10 @@ def remove_half_written(folder: str) -> None:
     Raises:
       OSError: a part cannot be removed.
     """
-    for pattern in ("ckpt-*_temp/*", "checkpoint.tmp*"):
+    for pattern in ("ckpt-*_temp/*", f"{_KEPT}-*_temp/*", "checkpoint.tmp*"):
         for path in storage.find(os.path.join(glob.escape(folder), pattern)):
             file_paths.at(path).unlink(missing_ok=True)
     if not file_paths.is_remote(folder):
-        for path in glob.glob(os.path.join(glob.escape(folder), "ckpt-*_temp")):
-            os.rmdir(path)
+        for name in ("ckpt", _KEPT):
+            for path in glob.glob(os.path.join(glob.escape(folder), f"{name}-*_temp")):
+                os.rmdir(path)

@@ -1,7 +1,7 @@
 """The training loop: takes steps, evaluates and saves on the way, and ends where it is told to."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import tensorflow as tf
 
@@ -32,6 +32,7 @@ class Trainer:
         them, or raise.
       on_evaluated: called with the figures of each evaluation before they are written.
       best: keeps the weights of the best evaluation, and may end the training; None: neither.
+      save_at: steps at which a loop ends and a checkpoint is saved besides.
     """
 
     steps_per_loop: int
@@ -45,6 +46,7 @@ class Trainer:
     on_trained: Callable[[Figures], None]
     on_evaluated: Callable[[Figures], None]
     best: BestWeights | None = None
+    save_at: Collection[int] = ()
 
     def fit(
         self,
@@ -90,7 +92,7 @@ class Trainer:
                 self.on_evaluated(figures)
                 self.eval_curves.write(step, figures)
             # Last, so that a run which is killed does not lack the evaluation of a saved step.
-            if step // self.save_every > before // self.save_every:
+            if step // self.save_every > before // self.save_every or step in self.save_at:
                 self.checkpointer.save()
         return step
 
@@ -98,4 +100,5 @@ class Trainer:
         """Returns the first step after `step` at which a loop ends."""
         next_evaluation = (step // self.eval_every + 1) * self.eval_every
         ends = (step + self.steps_per_loop, next_evaluation, until, *stops, *self.profile.borders)
+        ends += tuple(self.save_at)
         return min(end for end in ends if end > step)

@@ -1,11 +1,12 @@
 """Settings of pretraining: what the papers say, and what follows from the settings."""
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
 
-from tfbio.base.config import load
+from tfbio.base.config import ConfigError, load
 from tfbio.objectives.pretraining_config import PretrainingConfig
 
 HPARAMS = Path(__file__).parents[3] / "hparams"
@@ -232,3 +233,34 @@ def test_as_many_words_are_scored_as_in_the_original_code():
     growing = PretrainingConfig(mask_prob=0.05, final_mask_prob=0.25)
     assert growing.max_predictions(128) == 32
     assert PretrainingConfig(mask_prob=1.0).max_predictions(128) == 128
+
+
+def test_a_run_may_go_from_one_corpus_to_the_next():
+    flags = ["num_train_steps=328000", "corpus_switch_steps=[264000]", "sequence_length=512"]
+    settings = load(PretrainingConfig, "", flags)
+    assert settings.phases() == [(512, 264_000), (512, 328_000)]
+    assert settings.phase_names() == ["512", "512 from step 264000"]
+    assert PretrainingConfig().phase_names() == ["128"]
+    two = load(PretrainingConfig, "", ["final_sequence_length=512"])
+    assert two.phase_names() == ["128", "512"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (["corpus_switch_steps=5"], "must be a list of whole numbers, such as [1000,2000], not 5"),
+        (["corpus_switch_steps=5,6"], 'such as [1000,2000], not "5,6"'),
+        (["corpus_switch_steps=[1.5]"], "corpus_switch_steps must be a whole number, not 1.5"),
+        (["corpus_switch_steps=[0]"], "in ascending order, from 1 to 999999, not [0]"),
+        (["corpus_switch_steps=[5,5]"], "in ascending order, from 1 to 999999, not [5, 5]"),
+        (["corpus_switch_steps=[10]", "num_train_steps=10"], "from 1 to 9, not [10]"),
+        (["run.keep_checkpoints_at=[11]", "num_train_steps=10"], "from 1 to 10, not [11]"),
+        (
+            ["corpus_switch_steps=[5]", "final_sequence_length=512"],
+            "corpus_switch_steps does not go with final_sequence_length",
+        ),
+    ],
+)
+def test_steps_ascend_within_the_run(flags, sentence):
+    with pytest.raises(ConfigError, match=re.escape(sentence)):
+        load(PretrainingConfig, "", flags)

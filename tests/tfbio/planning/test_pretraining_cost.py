@@ -127,7 +127,7 @@ def test_a_report_says_what_the_numbers_are(examples_folder):
         encoder=dataclasses.replace(SHAPE, max_position_embeddings=64),
     )
     made = dataclasses.replace(made, num_train_steps=1000, train_batch_size=16)
-    text = pretraining_cost.report(made, "tpu-v3-8", {64: (str(examples_folder), manifest)})
+    text = pretraining_cost.report(made, "tpu-v3-8", [(str(examples_folder), manifest)])
     train = manifest.counts["train_examples"]
     everything = manifest.counts["tokens"] + manifest.counts["special_tokens"]
     tokens = 16_000 * everything / manifest.counts["examples"]

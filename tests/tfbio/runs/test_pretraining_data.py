@@ -223,7 +223,7 @@ def original(vocab_file, tmp_path_factory):
 def test_examples_of_the_original_code_are_read_in_an_order_of_their_own(original, vocab_file):
     for given in (str(original), f"{original}/pretrain_data.tfrecord*"):
         data = pretraining_data.find_examples([given], [64], 2000)
-        folder, manifest = data[64]
+        ((folder, manifest),) = data
         # Files 0 to 9 in the order of their numbers: 3 + ... + 12; the last is held out.
         assert [shard.records for shard in manifest.shards_of("train")] == list(range(3, 13))
         assert [shard.records for shard in manifest.shards_of("heldout")] == [13]
@@ -254,7 +254,7 @@ def test_bad_examples_of_the_original_code_are_refused(original, tmp_path):
     with pytest.raises(DataError, match=r"has no vocab.txt, nor has the folder above"):
         find(folder)
     shutil.copy(original.parent / "vocab.txt", folder)
-    one, manifest = find(f"{folder}/*-0-of-11")[64]
+    ((one, manifest),) = find(f"{folder}/*-0-of-11")
     with pytest.raises(DataError, match="no held-out examples"):
         pretraining_data.held_out_dataset(one, manifest, BATCH)
     path = folder / "pretrain_data.tfrecord-3-of-11"

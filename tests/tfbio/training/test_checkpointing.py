@@ -50,6 +50,25 @@ def test_what_was_saved_is_restored(make, tmp_path):
         np.testing.assert_array_equal(one, two)
 
 
+def test_checkpoints_of_some_steps_are_kept_for_good(make, tmp_path):
+    layer, optimizer = make()
+    saves = Checkpointer(layer, optimizer, str(tmp_path), keep=1, keep_at=(2, 4))
+    expected = {}
+    for number in range(1, 6):
+        step(layer, optimizer)
+        saves.save()
+        expected[number] = layer.kernel.numpy()
+    names = sorted(path.name for path in tmp_path.glob("*.index"))
+    assert names == ["ckpt-5.index", "kept-2.index", "kept-4.index"]
+    assert checkpointing.find_newest(str(tmp_path)) == f"{tmp_path}/ckpt-5"
+    for number in (2, 4):
+        other = make()
+        restored = Checkpointer(*other, str(tmp_path), keep=1, writes=False)
+        restored.restore(f"{tmp_path}/kept-{number}")
+        np.testing.assert_array_equal(other[0].kernel, expected[number])
+        assert int(other[1].iterations.numpy()) == number
+
+
 def test_who_does_not_write_saves_nothing(make, tmp_path):
     Checkpointer(*make(), str(tmp_path), keep=1, writes=False).save()
     assert not list(tmp_path.iterdir())

@@ -105,3 +105,14 @@ def test_an_error_of_a_callback_ends_the_run_before_it_saves(record):
     with pytest.raises(ZeroDivisionError):
         trainer.fit(0, 60, record.train, record.evaluate)
     assert record.events == [("train", 10)]
+
+
+def test_a_loop_ends_and_is_saved_at_steps_asked_for(record):
+    trainer = record.trainer(save_every=1000, save_at=(7, 25, 99))
+    assert trainer.fit(0, 30, record.train, record.evaluate) == 30
+    assert record.loops() == [7, 10, 8, 5]
+    saves = [place for place, event in enumerate(record.events) if event == "save"]
+    assert [record.events[place - 1][:2] for place in saves] == [
+        ("curves", 7),
+        ("eval_curves", 25),
+    ]

@@ -1,0 +1,77 @@
+"""The phases of a pretraining run: how long its examples are, and which corpus they are of."""
+
+import itertools
+from collections.abc import Sequence
+
+from tfbio.base.config import require
+from tfbio.base.messages import shown
+from tfbio.objectives.pretraining_run import PretrainingRun
+
+
+class PretrainingPhases:
+    """The phases that follow from the settings of a pretraining run; a base of `PretrainingConfig`.
+
+    A phase reads one folder of examples, of one sequence length. A second one begins where the
+    examples become longer (`final_sequence_length`), or at each step of `corpus_switch_steps`.
+
+    Attributes:
+      sequence_length, final_sequence_length, final_phase_fraction, corpus_switch_steps,
+      num_train_steps, run: the settings of `PretrainingConfig`.
+    """
+
+    sequence_length: int
+    final_sequence_length: int
+    final_phase_fraction: float
+    corpus_switch_steps: tuple[int, ...]
+    num_train_steps: int
+    run: PretrainingRun
+
+    @property
+    def last_step(self) -> int:
+        """The step at which a run of these settings ends, an int; see `run.stop_at_step`."""
+        return self.run.stop_at_step or self.num_train_steps
+
+    def phases(self) -> list[tuple[int, int]]:
+        """Lists the phases until `last_step`, a (sequence length, step at its end) each."""
+        if not self.final_sequence_length:
+            ends = (*self.corpus_switch_steps, self.num_train_steps)
+            # The corpora behind the last step have a folder, too, and no step.
+            return [(self.sequence_length, min(end, self.last_step)) for end in ends]
+        switch = round(self.num_train_steps * (1 - self.final_phase_fraction))
+        if self.run.stop_at_step and self.last_step <= switch:
+            return [(self.sequence_length, self.last_step)]
+        return [(self.sequence_length, switch), (self.final_sequence_length, self.last_step)]
+
+    def phase_names(self) -> list[str]:
+        """Names the phases of the settings: "128", or "128 from step 264000" for a later corpus."""
+        later = [f"{self.sequence_length} from step {step}" for step in self.corpus_switch_steps]
+        lengths = [str(length) for length, _ in self.phases()]
+        return [*lengths[: len(lengths) - len(later)], *later]
+
+    def check_phases(self) -> None:
+        """Checks that the steps of the settings lie within the run, and returns nothing.
+
+        Raises:
+          ConfigError: they do not, or settings of phases do not go together.
+        """
+        require(
+            self.run.stop_at_step <= self.num_train_steps,
+            f"run.stop_at_step {self.run.stop_at_step} must be at most num_train_steps "
+            f"{self.num_train_steps}",
+        )
+        steps = self.num_train_steps
+        _require_steps("run.keep_checkpoints_at", self.run.keep_checkpoints_at, steps)
+        _require_steps("corpus_switch_steps", self.corpus_switch_steps, steps - 1)
+        require(
+            not (self.corpus_switch_steps and self.final_sequence_length),
+            "corpus_switch_steps does not go with final_sequence_length: train the last phase as a "
+            "run of its own, with --init_checkpoint",
+        )
+
+
+def _require_steps(name: str, steps: Sequence[int], last: int) -> None:
+    """Raises a ConfigError unless the steps of a setting ascend, from 1 to `last` at most."""
+    ascend = all(first < second for first, second in itertools.pairwise((0, *steps, last + 1)))
+    require(
+        ascend, f"{name} must be steps in ascending order, from 1 to {last}, not {shown(steps)}"
+    )
