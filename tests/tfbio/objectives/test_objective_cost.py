@@ -80,7 +80,7 @@ def test_parameters_are_those_of_the_model(options):
 
 
 # The models of `transformers` with the heads of pretraining, and the published numbers of their
-# parameters, in millions, which have those of the sentence pairs.
+# parameters, in millions.
 PUBLISHED = {
     "pubmedbert": ("Bert", {}, 108.9),
     "pubmedbert_word_pieces": ("Bert", {}, 108.9),
@@ -104,12 +104,10 @@ def test_recipes_have_as_many_parameters_as_their_papers_models(family, changes,
         del settings[name]
     with torch.device("meta"):  # counts without memory
         peer = getattr(transformers, f"{family}Config")(**settings)
-        model = getattr(transformers, f"{family}ForMaskedLM")(peer)
-        whole = model
-        if family != "Roberta":
-            whole = getattr(transformers, f"{family}ForPreTraining")(peer)
+        head = "ForMaskedLM" if family == "Roberta" else "ForPreTraining"
+        model = getattr(transformers, family + head)(peer)
     assert objective_cost.parameters(made).all == model.num_parameters()
-    assert round(whole.num_parameters() / 1e6, 1) == millions
+    assert round(model.num_parameters() / 1e6, 1) == millions
 
 
 def hugging_face_flops(shape, length, positions, head):
