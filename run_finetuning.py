@@ -12,8 +12,13 @@ from (tfbio/task_types/task_table.py). Further flags:
   --from_scratch    same architecture and vocabulary, random weights: shows the gain of pretraining
   --hparams=hparams/finetuning/sentence_roles.json    settings from a file, or inline JSON
   --hparams=bioelectra    a protocol, by its name: BioELECTRA's settings, as its paper tells them
-  --hparams=authors    another one: those of its authors' code, which differ from the paper;
-                    others are pubmedbert, biolm, biom-electra-base, ... (docs/finetuning.md)
+  --hparams=authors    another one: those of its authors' code, which differ from the paper
+  --hparams=pubmedbert    PubMedBERT's search over learning rates, batches and epochs
+  --hparams=biolm    bio-lm's settings
+  --hparams=biom-electra-base    BioM's settings for its ELECTRA of this size,
+  --hparams=biom-electra-large    of this one,
+  --hparams=biom-bert-large    for its BERT,
+  --hparams=biom-albert-xxlarge    and for its ALBERT
   --seeds=10    the number of trials
   --stop_as=out/fold_1    as many epochs as the best weights of that run had seen
   --set learning_rate=1e-4 --set train_batch_size=16    change single settings

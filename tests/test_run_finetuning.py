@@ -58,7 +58,10 @@ PREDICT = ("--model=no", "--input=no", "--output=no")
         ),
         (["--task=sentence_roles", *ALL, "--set", "learning_rat=1"], ["'learning_rate'"]),
         (["--task=sentence_roles", *ALL, "--hparams=no.json"], ["no.json", "no such file"]),
-        (["--task=gad", *ALL, "--hparams=paper"], ["no such", "are authors, bioelectra."]),
+        (
+            ["--task=gad", *ALL, "--hparams=paper"],
+            ["no such", "are authors, bioelectra, biolm, ", ", pubmedbert."],
+        ),
         (
             ["--task=sentence_roles", *ALL, "--hparams=bioelectra"],
             ["no settings for sentence_roles, but for bc2gm, ", ", share_clefe."],

@@ -42,6 +42,9 @@ def test_a_models_gradients_are_those_of_its_loss(settings):
     for chosen in (slice(None), slice(1, None, 2), slice(0, None, 2)):
         output, computed = tf.function(model.gradients)(variables[chosen], *given)
         for name in expected._fields:
+            if getattr(expected, name) is None:  # of sentence pairs
+                assert getattr(output, name) is None, name
+                continue
             np.testing.assert_allclose(
                 getattr(output, name), getattr(expected, name), rtol=1e-5, atol=1e-6, err_msg=name
             )
