@@ -167,7 +167,7 @@ def test_settings_that_do_not_fit_the_examples_are_named(examples_folder, tmp_pa
 def test_a_run_that_is_killed_at_random_steps_ends_with_the_same_bits(examples_folder):
     """SIGKILL, and SIGTERM, by which it saves first: the same weights and logged losses."""
     command = [sys.executable, "scripts/kill_and_resume.py", f"--examples={examples_folder}"]
-    command += ["--kills=3", "--steps=300", "--set=train_batch_size=4"]
+    command += ["--kills=3", "--steps=500", "--set=train_batch_size=4"]
     command += ["--set=encoder.num_hidden_layers=1", "--set=encoder.hidden_size=32"]
     command += ["--set=encoder.embedding_size=32", "--set=encoder.intermediate_size=64"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
