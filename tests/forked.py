@@ -139,7 +139,8 @@ def run(command, timeout=300, **options):
 @functools.cache
 def _server():
     """Starts the process that forks, which ends with this one; returns the path of its socket."""
-    path = Path(tempfile.mkdtemp(), "socket")
+    folder = tempfile.TemporaryDirectory()
+    path = Path(folder.name, "socket")
     process = subprocess.Popen(
         [sys.executable, __file__, path],
         stdin=subprocess.PIPE,
@@ -147,7 +148,7 @@ def _server():
         stderr=subprocess.DEVNULL,
     )
     assert process.stdout.readline() == b"ready\n"
-    _server.process = process  # else its pipes would be closed
+    _server.kept = process, folder  # else the pipes would be closed, and the socket gone
     return str(path)
 
 

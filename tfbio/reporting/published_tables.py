@@ -27,7 +27,7 @@ _FILE = Path(__file__).with_suffix(".json")
 
 
 class DataSet(NamedTuple):
-    """What a printed name of a data set or of a mean stands for.
+    """Says what a printed name of a data set, or of a mean, stands for.
 
     Attributes:
       task: the task of `task_table.TASKS`; "" of a mean.

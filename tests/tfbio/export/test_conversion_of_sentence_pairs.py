@@ -23,7 +23,7 @@ from tfbio.objectives.pretraining_config import PretrainingConfig
     ],
 )
 def test_a_trained_classifier_of_pairs_means_the_same(architecture, label, tmp_path):
-    """With the labels of the examples, `transformers` has the loss that trained it."""
+    """Compares `transformers`' loss on the labels of the examples with the trained one."""
     import torch
     import transformers
 

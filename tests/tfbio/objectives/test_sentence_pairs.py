@@ -185,7 +185,7 @@ TOKENS = SimpleNamespace(cls_id=2, sep_id=3, pad_id=0, mask_id=4, begins_word=[T
 
 
 def step(strategy, batch_size, groups=1, steps=1, **run):
-    """What is logged of some steps, and the weights after them; the parts are not alike."""
+    """Returns what is logged of some steps, and the weights after; the parts are not alike."""
     settings = PretrainingConfig(
         objective="mlm",
         encoder=SHAPE,

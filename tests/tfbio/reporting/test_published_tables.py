@@ -152,7 +152,7 @@ def test_every_row_is_in_blurbs_text():
 
 @pytest.mark.parametrize(("table", "tabs", "first"), [(1, 5, 1), (2, 8, 3), (3, 3, 1)])
 def test_every_row_is_in_bioms_text(table, tabs, first):
-    """Of Table 2 from the first score on, as the designs have Greek letters in the text."""
+    """Reads Table 2 from its first score on: the designs have Greek letters in the text."""
     text = reference.paper("biom_transformers.txt").splitlines()
     lines = [line.split("\t")[first:] for line in text if line.count("\t") == tabs]
     rows = [[value for value in line if value != "-"] for line in lines]
@@ -251,7 +251,7 @@ def test_the_f1_is_that_of_precision_and_recall():
 
 
 def test_the_means_of_bio_lms_groups_fit_together():
-    """Of 18 data sets 5 are clinical and 13 of PubMed, and 11 of sequence labelling."""
+    """Counts 18 data sets: 5 clinical and 13 of PubMed, or 11 of sequence labelling."""
     for table in (3, 6):
         for clinical, pubmed, labelling, classes, every in (
             map(float, values) for values in lines_of("bio_lm", table).values()

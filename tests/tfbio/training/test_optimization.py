@@ -121,7 +121,7 @@ def test_the_first_updates_have_no_rounding_of_the_betas():
 
 @pytest.mark.parametrize("beta_2", [0.999, 0.98])
 def test_bias_correction_is_that_of_pytorch(beta_2):
-    """With decay of all parameters, or of those alone that BERT decays: torch's two groups."""
+    """Decays all parameters, or those alone that BERT decays: torch's two groups."""
     import torch
 
     rng = np.random.default_rng(0)
