@@ -59,6 +59,11 @@ class PretrainingPhases:
             f"run.stop_at_step {self.run.stop_at_step} must be at most num_train_steps "
             f"{self.num_train_steps}",
         )
+        require(
+            self.final_sequence_length != self.sequence_length,
+            f"final_sequence_length {self.final_sequence_length} is sequence_length: set it to 0 "
+            "for a run without a last phase",
+        )
         steps = self.num_train_steps
         _require_steps("run.keep_checkpoints_at", self.run.keep_checkpoints_at, steps)
         _require_steps("corpus_switch_steps", self.corpus_switch_steps, steps - 1)

@@ -256,6 +256,10 @@ def test_a_run_may_go_from_one_corpus_to_the_next():
         (["corpus_switch_steps=[10]", "num_train_steps=10"], "from 1 to 9, not [10]"),
         (["run.keep_checkpoints_at=[11]", "num_train_steps=10"], "from 1 to 10, not [11]"),
         (
+            ["final_sequence_length=128"],
+            "final_sequence_length 128 is sequence_length",
+        ),
+        (
             ["corpus_switch_steps=[5]", "final_sequence_length=512"],
             "corpus_switch_steps does not go with final_sequence_length",
         ),
