@@ -412,5 +412,7 @@ def test_a_protocol_is_found_by_its_name_wherever_the_command_runs(pretrained, t
     file = root / "hparams" / "finetuning" / protocol / "biosses.json"
     wanted = {**json.loads(file.read_text()), **changes}
     wanted.pop("sources")
+    head = wanted.pop("regression")
     assert len(wanted) > 8 and wanted.items() <= written.items()
+    assert len(head) > 2 and head.items() <= written["regression"].items()
     assert (tmp_path / "out" / "scores.json").is_file()
