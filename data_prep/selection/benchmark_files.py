@@ -36,6 +36,16 @@ from tfbio.formats import safe_xml
 # The largest file that is unpacked; benchmarks are a hundred times smaller.
 _LARGEST = 1 << 30
 
+# What a damaged archive raises; `zipfile` raises RuntimeError where one asks for a password.
+_UNREADABLE = (
+    OSError,
+    EOFError,
+    zlib.error,
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    RuntimeError,
+)
+
 _LISTED_ID = re.compile(
     r"(?:pmid:)?(?:\w+/)*([0-9]{1,8})(?:\.txt|\.n?xml)?|(?:pmcid:)?PMC([0-9]{1,9})", re.I
 )
@@ -101,7 +111,7 @@ def members(path: str) -> Iterator[tuple[str, bytes]]:
             try:
                 with open(file, "rb") as stream:
                     yield from _unpacked(str(file), _read_all(stream, str(file)))
-            except (OSError, EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError) as error:
+            except _UNREADABLE as error:
                 reason = getattr(error, "strerror", None) or error
                 raise errors.UserError(f"--exclude: {file} cannot be read ({reason}).") from error
 

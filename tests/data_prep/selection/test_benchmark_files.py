@@ -107,6 +107,17 @@ def test_folders_and_archives_hold_what_files_hold(tmp_path, load):
     assert not (tmp_path.parent / "escape.txt").exists()
 
 
+def _locked_zip():
+    """Returns a zip archive whose headers say that its file is encrypted."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("a.txt", SENTENCE)
+    data = bytearray(stream.getvalue())
+    data[6] |= 1  # the general-purpose flags of the file's own header
+    data[data.index(b"PK\1\2") + 8] |= 1  # and of the directory's
+    return bytes(data)
+
+
 @pytest.mark.parametrize(
     "name, content, message",
     [
@@ -116,6 +127,7 @@ def test_folders_and_archives_hold_what_files_hold(tmp_path, load):
         ("seven.txt", b"copper toxicosis in bedlington terriers maps there", "of 8 words or more"),
         ("cut.gz", gzip.compress(SENTENCE.encode() * 9)[:-20], "cannot be read"),
         ("bad.zip", b"PK\x03\x04 and no more", "cannot be read"),
+        ("locked.zip", _locked_zip(), r"cannot be read \(.*password"),
         ("deep.json", b"[" * 100_000, "nested too deep"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Tests the pooling of a relation's entities, in both forms of a batch, against numpy."""
+"""The pooled entities, in both forms of a batch, against NumPy."""
 
 import numpy as np
 import pytest
@@ -6,27 +6,29 @@ import tensorflow as tf
 
 from tfbio.models import entity_pooling
 
-VECTORS = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
-# Of each text the tokens of the first entity and of the second one.
-ENTITIES = [([1, 2, 3], [5]), ([7], [8, 10])]
+# The tokens of both entities of each text, whose rows stand end to end. Texts 0 and 1 share tokens
+# between their entities, and text 2 is padding.
+ENTITIES = (((1, 2, 3), (3,)), ((6,), (5, 6, 8, 9)), ((0,), (0,)))
+REAL = np.array([1, 1, 0], np.float32)
 
 
-@pytest.mark.parametrize("over", ["max", "mean"])
-def test_entities_are_pooled_alike_in_both_forms(over):
-    expected = [
-        np.concatenate([getattr(VECTORS[tokens], over)(axis=0) for tokens in both])
-        for both in ENTITIES
-    ]
-    filled = [[[*own, *own[-1:] * (3 - len(own))] for own in both] for both in ENTITIES]
-    mean = over == "mean"
-    found = entity_pooling.pool(VECTORS, {"entities": tf.constant(filled)}, mean)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-    # By number; there is room for a third text, which is not there.
-    numbers = np.zeros([2, 6, 2], np.int32)
-    for text, both in enumerate(ENTITIES, start=1):
-        for group, tokens in enumerate(both):
-            numbers.reshape(12, 2)[tokens, group] = text
-    batch = {"entities_of_tokens": tf.constant(numbers), "real": tf.constant([1.0, 1.0, 0.0])}
-    pool = tf.function(entity_pooling.pool, jit_compile=True)
-    found = pool(tf.constant(VECTORS), batch, mean)
-    np.testing.assert_allclose(found, [*expected, np.zeros(6)], atol=1e-6)
+@pytest.mark.parametrize("mean", [False, True])
+def test_the_entities_are_pooled_over_their_own_tokens(mean):
+    vectors = np.random.default_rng(3).normal(size=(10, 4)).astype(np.float32)
+    over = np.mean if mean else np.max
+    expected = np.array(
+        [np.concatenate([over(vectors[list(own)], axis=0) for own in both]) for both in ENTITIES]
+    )
+    # The last token of an entity fills up what is left.
+    places = [[[*own, *[own[-1]] * (4 - len(own))] for own in both] for both in ENTITIES]
+    batch = {"entities": tf.constant(places)}
+    found = entity_pooling.pool(tf.constant(vectors), batch, mean).numpy()
+    np.testing.assert_allclose(found[:2], expected[:2], rtol=1e-6)
+
+    numbers = np.zeros((1, 10, 2), np.int32)
+    for text, both in enumerate(ENTITIES[:2], start=1):
+        for side, own in enumerate(both):
+            numbers[0, list(own), side] = text
+    batch = {"entities_of_tokens": tf.constant(numbers), "real": tf.constant(REAL)}
+    found = entity_pooling.pool(tf.constant(vectors), batch, mean).numpy()
+    np.testing.assert_allclose(found, expected * REAL[:, np.newaxis], rtol=1e-6)
