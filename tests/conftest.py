@@ -36,6 +36,8 @@ def pytest_configure():
     gc.disable()
     # How fast XLA's machine code is does not matter; it takes half the time to compile.
     os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+    # There are as many test processes as cores: more threads in each would only wait for a core.
+    os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 
 
 def pytest_collection_modifyitems(items):
