@@ -128,7 +128,7 @@ flags.DEFINE_boolean(
 flags.DEFINE_enum(
     "estimate_for",
     None,
-    list(devices.DEVICES),
+    list(devices.ON_ONE_HOST),
     "With --dry_run: the hardware. Default: all of them.",
 )
 device_flags.define()

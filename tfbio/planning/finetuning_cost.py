@@ -112,7 +112,7 @@ def report(
         must be there.
       examples: how many examples each split has, by its name.
       num_steps: the steps of a trial.
-      name: one of `devices.DEVICES`, such as "tpu-v3-8"; "": all.
+      name: one of `devices.ON_ONE_HOST`, such as "tpu-v3-8"; "": all.
 
     Returns:
       The text that `--dry_run` prints: lines on each split, on parameters and steps, and a table
@@ -122,8 +122,9 @@ def report(
       UsageError: there is no device of this name.
       KeyError: `features` lacks a split.
     """
-    if name and name not in devices.DEVICES:
-        raise UsageError(f"--estimate_for={name}: expected one of {', '.join(devices.DEVICES)}.")
+    if name and name not in devices.ON_ONE_HOST:
+        known = ", ".join(devices.ON_ONE_HOST)
+        raise UsageError(f"--estimate_for={name}: expected one of {known}.")
     lines = []
     for split, count in examples.items():
         lengths = features[split].lengths
@@ -148,7 +149,7 @@ def report(
         f"windows and {evaluations} evaluations, {flops:.2e} FLOP each without padding",
         f"{'on':9}  {'in':8}  {'padding':>7}  {'GB of memory each':>17}  {'minutes a trial':>15}",
     ]
-    for each in [name] if name else devices.DEVICES:
+    for each in [name] if name else devices.ON_ONE_HOST:
         device = devices.DEVICES[each]
         choice = config.run.fixed_shapes
         fixed = choice == "always" or (choice == "auto" and each.startswith("tpu"))

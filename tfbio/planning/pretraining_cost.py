@@ -190,7 +190,7 @@ def report(
         phase_start = phase_end
     if config.generator_warmup_steps:
         lines.append(f"  in the first {config.generator_warmup_steps:,} the generator learns alone")
-    lines.append(f"{'on':9}  {'in':8}  {'GB of memory each':>17}  {'days':>8}  {'at least':>8}")
+    lines.append(f"{'on':10}  {'in':8}  {'GB of memory each':>17}  {'days':>8}  {'at least':>8}")
     for each in [name] if name else DEVICES:
         device, precision = DEVICES[each], precision_on(config.run.precision, each)
         needed = needed_memory(config, each)
@@ -199,12 +199,8 @@ def report(
             "" if time is None else f"{time:,.0f}" if time >= 10 else f"{time:.2g}"
             for time in (days(config, each), pretraining_cost_on_tpu.least_days(config, each))
         ]
-        note = ""
-        if needed > device.memory:
-            parts = parts_that_fit(config, each)
-            remedy = f"; fits with run.gradient_accumulation_steps={parts}" if parts else ""
-            note = f"  too much{remedy}"
-        columns = f"{each:9}  {precision:8}  {sizes:>17}  {times[0]:>8}  {times[1]:>8}{note}"
+        columns = f"{each:10}  {precision:8}  {sizes:>17}  {times[0]:>8}  {times[1]:>8}"
+        columns += _note(config, each, needed)
         lines.append(columns.rstrip())
     lines.append(
         f"Days at {SHARE_OF_PEAK:.0%} of the peak; at least as many as the products, memory and "
@@ -212,6 +208,25 @@ def report(
         "published runs."
     )
     return "\n".join(lines)
+
+
+def _note(config: PretrainingConfig, name: str, needed: float) -> str:
+    """Says why a run cannot be on a device with these settings, and the remedy; "" if it can.
+
+    Args:
+      config: all settings.
+      name: one of `devices.DEVICES`.
+      needed: the bytes of memory that a step takes on each device.
+    """
+    count, groups = DEVICES[name].count, config.gradient_clip_groups
+    if config.train_batch_size % count:
+        return f"  does not divide by {count} devices"
+    note = f"  needs gradient_clip_groups={count}, or 1" if groups > 1 and groups % count else ""
+    if needed > DEVICES[name].memory:
+        parts = parts_that_fit(config, name)
+        remedy = f"; fits with run.gradient_accumulation_steps={parts}" if parts else ""
+        note += f"  too much{remedy}"
+    return note
 
 
 def _short(number: float) -> str:

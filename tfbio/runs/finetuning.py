@@ -141,7 +141,7 @@ def dry_run(run: Run, device: str = "") -> str:
 
     Args:
       run: the task, the data and the settings.
-      device: one of `devices.DEVICES`; "": all.
+      device: one of `devices.ON_ONE_HOST`; "": all.
 
     Returns:
       Text on the windows, FLOPs, memory and minutes, see `finetuning_cost.report`.

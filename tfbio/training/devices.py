@@ -60,6 +60,8 @@ class Device:
 DEVICES = {
     "tpu-v2-8": Device(8, 22.5e12, 22.5e12, 8 * 2**30, 350e9, 124e9),
     "tpu-v3-8": Device(8, 61.5e12, 61.5e12, 16 * 2**30, 450e9, 164e9),
+    "tpu-v3-32": Device(32, 61.5e12, 61.5e12, 16 * 2**30, 450e9, 164e9),
+    "tpu-v3-512": Device(512, 61.5e12, 61.5e12, 16 * 2**30, 450e9, 164e9),
     "tpu-v4-8": Device(4, 275e12, 275e12, 32 * 2**30, 1200e9, 300e9, 128 * 2**20),
     "tpu-v5e-8": Device(8, 197e12, 197e12, 16e9, 819e9, 200e9, 112 * 2**20),
     "tpu-v5p-8": Device(4, 459e12, 459e12, 95e9, 2765e9, 600e9, 96 * 2**20),
@@ -70,6 +72,8 @@ DEVICES = {
     "h100": Device(1, 989e12, 494e12, 80e9, 3350e9),
     "h200": Device(1, 989e12, 494e12, 141e9, 4800e9),
 }
+# TPUs of one host: fine-tuning uses no others. A slice of v3 has 8 cores a host.
+ON_ONE_HOST = tuple(name for name in DEVICES if name not in ("tpu-v3-32", "tpu-v3-512"))
 # Names of devices that multiply bfloat16 numbers as such. A run does not look here but asks the
 # device itself, see `precision.set_precision`.
 HAVE_BFLOAT16 = ("tpu", "a100", "h100", "h200")

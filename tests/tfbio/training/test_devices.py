@@ -29,7 +29,13 @@ class Tpu(tf.distribute.TPUStrategy):
 
 
 @pytest.mark.parametrize(
-    ("variable", "expected"), [("v3-8", 492e12), ("v5litepod-8", 8 * 197e12), ("v9-8", None)]
+    ("variable", "expected"),
+    [
+        ("v3-8", 492e12),
+        ("v3-512", 256 * 123e12),
+        ("v5litepod-8", 8 * 197e12),
+        ("v9-8", None),
+    ],
 )
 def test_a_tpu_is_known_by_its_type(variable, expected, monkeypatch):
     monkeypatch.setenv("TPU_ACCELERATOR_TYPE", variable)
