@@ -1,0 +1,280 @@
+"""Every recipe of a paper's arm: its values as the papers' tables have them, its sources, its cost.
+
+The values are typed here from the papers, and not read from `hparams/`: a paper's own, and those
+that an arm changes. Where a paper is silent, they are those of the code that it names.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tfbio.base.config import load
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.planning import pretraining_cost
+
+HPARAMS = Path(__file__).parents[1] / "hparams"
+
+BASE = {
+    "encoder.hidden_size": 768,
+    "encoder.embedding_size": 768,
+    "encoder.num_hidden_layers": 12,
+    "encoder.num_attention_heads": 12,
+    "encoder.intermediate_size": 3072,
+}
+LARGE = {
+    "encoder.hidden_size": 1024,
+    "encoder.embedding_size": 1024,
+    "encoder.num_hidden_layers": 24,
+    "encoder.num_attention_heads": 16,
+    "encoder.intermediate_size": 4096,
+}
+DROPOUT = {"encoder.hidden_dropout_prob": 0.1, "encoder.attention_probs_dropout_prob": 0.1}
+ADAM = {
+    "weight_decay_rate": 0.01,
+    "adam_beta_1": 0.9,
+    "adam_beta_2": 0.999,
+    "adam_epsilon": 1e-6,
+    "max_gradient_norm": 1.0,
+}
+BERTS_MASKS = {"mask_prob": 0.15, "mask_token_prob": 0.8, "random_token_prob": 0.1}
+
+# Gu et al. (2020), sections 2.3 and 6.1.
+PUBMEDBERT = {
+    **BASE,
+    **DROPOUT,
+    **ADAM,
+    **BERTS_MASKS,
+    "objective": "mlm",
+    "sentence_pair_head": True,
+    "sentence_pair_loss": True,
+    "encoder.vocab_size": 28_895,
+    "mask_unit": "word",
+    "sequence_length": 512,
+    "train_batch_size": 8192,
+    "num_train_steps": 62_500,
+    "optimizer": "adamw",
+    "learning_rate": 6e-4,
+    "num_warmup_steps": 6_250,  # 10 % of the steps
+    "schedule": "triangular",
+    "adam_bias_correction": False,
+}
+# Kanakarajan et al. (2021), Table 5 and appendix A; masks and weights of the losses of the code.
+BIOELECTRA = {
+    **BASE,
+    **DROPOUT,
+    **ADAM,
+    "encoder.vocab_size": 28_895,
+    "generator_hidden_fraction": 0.33333,
+    "generator_layers_fraction": 1.0,
+    "generator_weight": 1.0,
+    "discriminator_weight": 50.0,
+    "mask_prob": 0.15,
+    "mask_token_prob": 0.85,
+    "random_token_prob": 0.0,
+    "mask_with_replacement": True,
+    "sequence_length": 128,
+    "final_sequence_length": 512,
+    "final_phase_fraction": 0.1,
+    "train_batch_size": 512,
+    "num_train_steps": 1_000_000,
+    "learning_rate": 2e-4,
+    "num_warmup_steps": 10_000,
+    "gradient_clip_groups": 8,  # the cores of a TPU v3-8
+}
+PHASE_2 = {
+    "sequence_length": 512,
+    "final_sequence_length": None,
+    "final_phase_fraction": None,
+    "num_train_steps": 100_000,
+}
+# Lewis et al. (2020), sections 4.1 and 5.1; RoBERTa's encoder.
+BIOLM_BASE = {
+    **BASE,
+    **DROPOUT,
+    **ADAM,
+    **BERTS_MASKS,
+    "objective": "mlm",
+    "encoder.vocab_size": 50_265,
+    "encoder.max_position_embeddings": 514,
+    "encoder.type_vocab_size": 1,
+    "encoder.layer_norm_eps": 1e-5,
+    "encoder.position_offset": 2,
+    "mask_unit": "token",
+    "sequence_length": 512,
+    "train_batch_size": 8192,
+    "num_train_steps": 500_000,
+    "optimizer": "adamw",
+    "learning_rate": 6e-4,
+    "num_warmup_steps": 25_000,  # 5 % of the steps
+    "schedule": "triangular",
+    "adam_beta_2": 0.98,
+    "adam_bias_correction": True,
+    "decay_all": True,
+    "max_gradient_norm": 0.0,
+}
+BIOLM_LARGE = {**BIOLM_BASE, **LARGE, "learning_rate": 4e-4}
+# Alrowili and Vijay-Shanker (2021), section 3.1; what it does not name is ALBERT-xxlarge's.
+BIOM_ALBERT = {
+    **ADAM,
+    **BERTS_MASKS,
+    "objective": "mlm",
+    "sentence_pair_head": True,
+    "sentence_pair_loss": True,
+    "encoder.vocab_size": 30_000,
+    "encoder.embedding_size": 128,
+    "encoder.hidden_size": 4096,
+    "encoder.num_hidden_layers": 12,
+    "encoder.num_attention_heads": 64,
+    "encoder.intermediate_size": 16_384,
+    "encoder.hidden_dropout_prob": 0.0,
+    "encoder.attention_probs_dropout_prob": 0.0,
+    "encoder.initializer_range": 0.01,
+    "encoder.hidden_act": "gelu_new",
+    "encoder.share_layers": True,
+    "mask_unit": "ngram",
+    "sequence_length": 512,
+    "train_batch_size": 8192,
+    "num_train_steps": 264_000,
+    "optimizer": "lamb",
+    "learning_rate": 1.76e-3,
+    "num_warmup_steps": 3_125,
+    "lamb_bias_correction": False,
+}
+
+# By the file: the paper's values, and what the arm changes; None: the arm lacks the setting.
+ARMS = {
+    # PubMedBERT, Table 7: the vocabulary and what is masked together.
+    "pubmedbert": (PUBMEDBERT, {}),
+    "pubmedbert_word_pieces": (PUBMEDBERT, {"mask_unit": "token"}),
+    "pubmedbert_from_bert": (PUBMEDBERT, {"encoder.vocab_size": 30_522}),
+    "pubmedbert_from_bert_word_pieces": (
+        PUBMEDBERT,
+        {"encoder.vocab_size": 30_522, "mask_unit": "token"},
+    ),
+    # PubMedBERT, Table 8: PMC, and 60 % more steps.
+    "pubmedbert_pmc": (PUBMEDBERT, {}),
+    "pubmedbert_pmc_100k": (
+        PUBMEDBERT,
+        {"num_train_steps": 100_000, "num_warmup_steps": 10_000},
+    ),
+    # Of no paper.
+    "pubmedbert_without_nsp": (
+        PUBMEDBERT,
+        {"sentence_pair_head": None, "sentence_pair_loss": None},
+    ),
+    # BioELECTRA, sections 4.1 and 5, and the second runs of the authors' code.
+    "base": (BIOELECTRA, {}),
+    "base_phase2": (BIOELECTRA, PHASE_2),
+    "base_phase2_200k": (
+        BIOELECTRA,
+        {**PHASE_2, "num_train_steps": 200_000, "learning_rate": 1e-4},
+    ),
+    "bioelectra_pmc": (BIOELECTRA, {}),
+    "bioelectra_pmc_2m": (BIOELECTRA, {"num_train_steps": 2_000_000}),
+    "bioelectra_wikipedia": (BIOELECTRA, {"encoder.vocab_size": 30_522}),
+    "bioelectra_from_electra": (
+        BIOELECTRA,
+        {"encoder.vocab_size": 30_522, "num_train_steps": 200_000},
+    ),
+    # bio-lm, Table 3, rows 2 to 5, 7 and 8: size and vocabulary; corpora are no settings.
+    "biolm_base_pm": (BIOLM_BASE, {}),
+    "biolm_base_pm_voc": (BIOLM_BASE, {}),
+    "biolm_base_pm_m3": (BIOLM_BASE, {}),
+    "biolm_base": (BIOLM_BASE, {}),
+    "biolm_large_pm_m3": (BIOLM_LARGE, {}),
+    "biolm_large": (BIOLM_LARGE, {}),
+    # BioM, Tables 1 and 2.
+    "biom_albert": (BIOM_ALBERT, {}),
+    "biom_albert_pmc": (
+        BIOM_ALBERT,
+        {
+            "num_train_steps": 328_000,
+            "corpus_switch_steps": [264_000],
+            "run.keep_checkpoints_at": [215_000, 264_000],
+        },
+    ),
+}
+RECIPES = sorted(path.stem for path in HPARAMS.glob("*.json"))
+
+
+def flat(values, prefix=""):
+    """Returns all settings of a file by their names, a dot reaching into a group."""
+    found = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            found |= flat(value, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = value
+    return found
+
+
+def read(name):
+    """Returns the settings of a recipe's file by their names, and their sources."""
+    values = json.loads((HPARAMS / f"{name}.json").read_text())
+    sources = values.pop("sources", {})
+    del values["comment"]
+    return flat(values), sources
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_an_arm_has_the_papers_values_and_no_others(name):
+    paper, changes = ARMS[name]
+    expected = {key: value for key, value in {**paper, **changes}.items() if value is not None}
+    assert read(name)[0] == expected
+
+
+SOURCE = re.compile(
+    r"^(open|ours)\b|\b(section|sections|Table|Tables|Appendix) \w|\.(py|yaml)\b|the published|"
+    r"^the authors' checkpoint "
+)
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if name != "quickstart"])
+def test_every_value_has_a_source_in_a_paper_or_in_code_or_is_open(name):
+    values, sources = read(name)
+    assert list(sources) == list(values)
+    assert [source for source in sources.values() if not SOURCE.search(source)] == []
+
+
+@pytest.mark.parametrize("source", ["BioELECTRA", "as usual", "BERT's", "table", ""])
+def test_a_source_that_says_nothing_is_noticed(source):
+    assert not SOURCE.search(source)
+
+
+def test_an_arm_that_starts_from_weights_says_so():
+    start = {name for name in ARMS if "--init_checkpoint gives" in comment(name)}
+    # Table 7 and section 4.1 of the papers; Table 3 without "Voc."; the second runs.
+    assert start == {
+        *("pubmedbert_from_bert", "pubmedbert_from_bert_word_pieces", "bioelectra_from_electra"),
+        *("biolm_base_pm", "biolm_base_pm_m3", "biolm_large_pm_m3"),
+        *("base_phase2", "base_phase2_200k"),
+    }
+
+
+def comment(name):
+    """Returns the comment of a recipe's file."""
+    return json.loads((HPARAMS / f"{name}.json").read_text())["comment"]
+
+
+# Batches of 16 and 128 examples.
+DOES_NOT_DIVIDE = {"tpu-v3-32": ["quickstart"], "tpu-v3-512": ["quickstart", "small"]}
+PAPERS_TPUS = ("tpu-v3-8", "tpu-v3-32", "tpu-v3-512")
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_dry_run_tells_what_a_recipe_costs_on_the_papers_tpus(name):
+    """As `run_pretraining.py --dry_run --estimate_for=...` prints it, without TensorFlow."""
+    settings = load(PretrainingConfig, str(HPARAMS / f"{name}.json"))
+    for tpu in PAPERS_TPUS:
+        lines = pretraining_cost.report(settings, tpu).splitlines()
+        assert f"{settings.last_step:,} steps of {settings.train_batch_size:,} examples" in lines[1]
+        (row,) = [line for line in lines if line.startswith(f"{tpu} ")]
+        assert ("does not divide" in row) == (name in DOES_NOT_DIVIDE.get(tpu, ()))
+        assert ("needs gradient_clip_groups" in row) == (
+            tpu != "tpu-v3-8" and settings.gradient_clip_groups > 1
+        )
+        # Memory, days at the usual share of the peak, and the least days.
+        found = re.search(r"bfloat16 +([\d.]+) of 17 +(\S+) +(\S+)", row)
+        assert all(float(number.replace(",", "")) > 0 for number in found.groups())
