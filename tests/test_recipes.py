@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import recipes
 from tfbio.base.config import load
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.planning import pretraining_cost
 
-HPARAMS = Path(__file__).parents[1] / "hparams"
+ROOT = Path(__file__).parents[1]
+HPARAMS = ROOT / "hparams"
 
 BASE = {
     "encoder.hidden_size": 768,
@@ -278,3 +280,49 @@ def test_a_dry_run_tells_what_a_recipe_costs_on_the_papers_tpus(name):
         # Memory, days at the usual share of the peak, and the least days.
         found = re.search(r"bfloat16 +([\d.]+) of 17 +(\S+) +(\S+)", row)
         assert all(float(number.replace(",", "")) > 0 for number in found.groups())
+
+
+# --- docs/recipes.md -----------------------------------------------------------------------------
+
+# Of the demo, and ELECTRA's own.
+OF_NO_BIOMEDICAL_PAPER = {"quickstart", "small", "large"}
+
+
+def page():
+    """Returns the manual's page of recipes."""
+    return (ROOT / "docs" / "recipes.md").read_text()
+
+
+@pytest.mark.parametrize("table", recipes.TABLES)
+def test_the_manual_has_the_tables_that_the_command_prints(table):
+    said = f"run `python -m benchmarks.recipes --table={table}` and put it into docs/recipes.md"
+    assert "\n\n" + "\n".join(recipes.TABLES[table]()) + "\n\n" in page(), said
+
+
+def test_the_manual_has_every_recipe_of_a_paper():
+    found = re.findall(r"^\|[^|]*\| `(\w+)` \|", page().split("## Compare")[0], re.MULTILINE)
+    assert found == list(recipes.RECIPES)
+    assert sorted(found) == sorted(set(RECIPES) - OF_NO_BIOMEDICAL_PAPER)
+
+
+def test_a_value_that_is_open_is_in_italics():
+    rows = {row.split(" | ")[0]: row for row in recipes.values()}
+    # PubMedBERT's sequence length; bio-lm's exact number of words.
+    assert "| *512* | 0.15 | word | 8,192 |" in rows["| `pubmedbert`"]
+    assert "| *50,265* |" in rows["| `biolm_base`"] and "| 50,265 |" in rows["| `biolm_base_pm`"]
+    opened = "\n".join(recipes.open_settings())
+    assert "`biolm_base`, `biolm_large_pm_m3`, `biolm_large` | `max_gradient_norm` |" in opened
+
+
+def test_costs_are_those_of_a_dry_run():
+    settings = load(PretrainingConfig, str(HPARAMS / "biom_bert_large.json"))
+    (row,) = [row for row in recipes.costs() if "`biom_bert_large`" in row]
+    cell = row.split(" | ")[3]
+    hours, least, parts = re.fullmatch(r"([\d,]+) \(([\d,]+)\), (\d+) parts", cell).groups()
+    (line,) = [x for x in pretraining_cost.report(settings, "tpu-v3-8").splitlines() if "tpu-" in x]
+    printed = line.split()
+    days, least_days = printed[5:7]
+    assert float(hours.replace(",", "")) == pytest.approx(24 * float(days), rel=0.01)
+    assert float(least.replace(",", "")) == pytest.approx(24 * float(least_days), rel=0.01)
+    assert printed[-1] == f"run.gradient_accumulation_steps={parts}"
+    assert "| 2.76 |" in row  # BioM's Table 1: 690K steps
