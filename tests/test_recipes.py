@@ -1,16 +1,24 @@
 """Every recipe of a paper's arm: its values as the papers' tables have them, its sources, its cost.
 
+A small run of each family is killed, and continues.
+
 The values are typed here from the papers, and not read from `hparams/`: a paper's own, and those
 that an arm changes. Where a paper is silent, they are those of the code that it names.
 """
 
 import json
 import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from benchmarks import recipes
+from data_prep import examples
+from data_prep.running import pipeline
+from tests import forked
 from tfbio.base.config import load
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.planning import pretraining_cost
@@ -326,3 +334,92 @@ def test_costs_are_those_of_a_dry_run():
     assert float(least.replace(",", "")) == pytest.approx(24 * float(least_days), rel=0.01)
     assert printed[-1] == f"run.gradient_accumulation_steps={parts}"
     assert "| 2.76 |" in row  # BioM's Table 1: 690K steps
+
+
+# The recipes that the TPU's compiler has compiled, with the batch of a core in the paper's run.
+COMPILED = [
+    ("base", "v3-8", 128, 64),
+    ("base", "v3-8", 512, 64),
+    ("biom_electra_base", "v3-32", 512, 32),
+]
+
+
+@pytest.mark.parametrize(("name", "tpu", "length", "batch"), COMPILED)
+def test_the_manual_says_what_the_compiler_said(name, tpu, length, batch):
+    encoder = load(PretrainingConfig, str(HPARAMS / f"{name}.json")).encoder
+    rows = set()
+    for path in (ROOT / "benchmarks" / "tpu").glob("*.json"):
+        result = json.loads(path.read_text())
+        made = load(PretrainingConfig, json.dumps(result["settings"]))
+        found = (result["tpu"], result["length"], result["batch_per_core"], made.objective)
+        same = made.encoder == encoder and made.gradient_clip_groups == 1
+        if same and found == ("v3-8", length, batch, "electra"):
+            memory = f"{result['needed_bytes'] / 1e9:.2f} of 17"
+            rows.add(f"| `{name}` | {tpu} | {length} | {batch} | {result['parts']} | {memory} |")
+    assert len(rows) == 1 and rows.pop() in page()
+
+
+# --- A run of each family ------------------------------------------------------------------------
+
+SMALL = {
+    "encoder.embedding_size": 16,
+    "encoder.hidden_size": 16,
+    "encoder.num_hidden_layers": 1,
+    "encoder.num_attention_heads": 2,
+    "encoder.intermediate_size": 32,
+    "sequence_length": 64,
+    "train_batch_size": 8,
+    "num_train_steps": 24,
+    "num_warmup_steps": 2,
+    "run.steps_per_loop": 4,
+    "run.save_checkpoints_steps": 4,
+    "run.eval_every_steps": 100,
+}
+# ELECTRA's runs are killed in tests/test_run_pretraining.py.
+OBJECTIVES = {
+    "pubmedbert": "next_sentence",
+    "biom_albert": "sentence_order",
+    "biolm_base": "full_sentences",
+}
+
+
+@pytest.fixture(scope="module")
+def folder_of(documents_folder, vocab_file, tmp_path_factory):
+    """Makes examples of 64 tokens for an objective."""
+
+    def make(objective):
+        folder = tmp_path_factory.mktemp(objective) / "examples_64"
+        made = examples.ExampleSettings(
+            objective, sequence_length=64, held_out_fraction=0.2, shards=2
+        )
+        runner = pipeline.Runner(workers=1)
+        examples.make_examples(documents_folder, vocab_file, folder, made, runner=runner)
+        return folder
+
+    return make
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_a_recipe_at_a_small_size_is_killed_and_ends_with_the_same_bits(name, folder_of, tmp_path):
+    folder = folder_of(OBJECTIVES[name])
+    words = len((folder / "vocab.txt").read_text().splitlines())
+    settings = {**SMALL, "encoder.vocab_size": words}
+    command = [sys.executable, "run_pretraining.py", f"--hparams=hparams/{name}.json"]
+    command += [f"--set={key}={value}" for key, value in settings.items()]
+    command.append(f"--examples={folder}")
+    undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
+    done = forked.run([*command, f"--model_dir={undisturbed}"], cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+    command.append(f"--model_dir={killed}")
+    with forked.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
+        for line in process.stdout:
+            if line.startswith("step 8/24"):  # when step 4 is saved
+                process.kill()
+        assert process.wait() == -signal.SIGKILL
+    assert not list(killed.glob("ckpt-24*"))
+    done = forked.run(command, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^continuing at step (4|8|12):", done.stdout, re.MULTILINE), done.stdout
+    for file in ("ckpt-24.index", "ckpt-24.data-00000-of-00001"):
+        assert (killed / file).read_bytes() == (undisturbed / file).read_bytes()
