@@ -70,6 +70,22 @@ class Part(NamedTuple):
         """
         return randomness.global_uniform(shape, seed, self.index, self.count)
 
+    def normal(self, shape: list[int], seed: tf.Tensor) -> tf.Tensor:
+        """Draws a part's normal numbers in gradient accumulation: its rows of a global draw.
+
+        So the numbers of an example do not depend on the number of parts or replicas. Call it in a
+        replica's context.
+
+        Args:
+          shape: the shape of the result; its first dimension is the number of examples of this
+            part.
+          seed: int32 [2], the same for all parts and replicas.
+
+        Returns:
+          float32 `shape`, with mean 0 and standard deviation 1.
+        """
+        return randomness.global_normal(shape, seed, self.index, self.count)
+
     def dropout_seed(self, seed: tf.Tensor) -> tf.Tensor:
         """Derives a part's dropout seed in gradient accumulation, so that no two parts share one.
 

@@ -95,3 +95,28 @@ def test_each_replica_of_a_tpu_drops_others(for_tpu, two_devices):
     drops = two_devices.run(lambda: randomness.dropout(tf.ones([100, 50]), 0.5, SEED))
     one, two = two_devices.experimental_local_results(drops)
     assert 0.4 < (one.numpy() != two.numpy()).mean() < 0.6
+
+
+def test_normal_numbers_are_normal_and_independent():
+    from scipy import stats
+
+    first, second = (
+        randomness.global_normal([40, 50, 10], own).numpy() for own in randomness.split([5, -6], 2)
+    )
+    for values in (first, second):
+        assert stats.kstest(values.ravel(), "norm").pvalue > 0.01
+    pairs = {
+        "other seeds": (first, second),
+        "other rows": (first[1:], first[:-1]),
+        "other numbers of a token": (first[..., 1:], first[..., :-1]),
+    }
+    for name, (one, other) in pairs.items():
+        assert stats.pearsonr(one.ravel(), other.ravel()).pvalue > 0.01, name
+
+
+def test_xla_draws_the_same_normal_numbers_to_rounding():
+    def draw():
+        return randomness.global_normal([4, 33], tf.constant([-7, 2**31 - 1]))
+
+    plain, compiled = tf.function(draw)(), tf.function(draw, jit_compile=True)()
+    np.testing.assert_allclose(compiled, plain, rtol=1e-5, atol=1e-6)

@@ -28,6 +28,13 @@ def test_replicas_and_parts_draw_what_the_whole_draws(two_devices):
     np.testing.assert_array_equal(tf.concat(rows, 0), whole)
 
 
+def test_normal_numbers_of_replicas_and_parts_are_those_of_the_whole(two_devices):
+    whole = randomness.global_normal([12, 5, 3], SEED)
+    rows = two_devices.run(lambda: tf.concat([p.normal([2, 5, 3], SEED) for p in parts_of(3)], 0))
+    rows = two_devices.experimental_local_results(rows)
+    np.testing.assert_array_equal(tf.concat(rows, 0), whole)
+
+
 def test_every_part_drops_out_others():
     seeds = {tuple(part.dropout_seed(SEED).numpy()) for part in parts_of(4)}
     assert len(seeds) == 4
