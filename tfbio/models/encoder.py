@@ -10,6 +10,8 @@ call, and `seed=None` means no dropout (evaluation). A step that is run again wi
 gives the same numbers.
 """
 
+from typing import NamedTuple
+
 import tensorflow as tf
 import tf_keras as keras
 
@@ -20,6 +22,20 @@ from tfbio.models.randomness import dropout, split
 
 # Added to the attention scores of padding, as in BERT; finite, so that bfloat16 can hold it.
 _MASKED_SCORE = -10000.0
+
+
+class Perturbation(NamedTuple):
+    """A change of an encoder's embeddings, with which adversarial pretraining encodes a batch.
+
+    Attributes:
+      values: float [batch, length, embedding_size], what is added to the embeddings after their
+        LayerNorm and dropout. The sum is not differentiated with respect to the embeddings.
+      seed: int32 [2], keys the dropout masks of the layers, in place of the call's seed; None for
+        no dropout. The embeddings keep the masks of the call's seed.
+    """
+
+    values: tf.Tensor
+    seed: tf.Tensor | None
 
 
 class Embeddings(keras.layers.Layer):
@@ -137,6 +153,7 @@ class Encoder(keras.layers.Layer):
         document_ids: tf.Tensor | None = None,
         position_ids: tf.Tensor | None = None,
         seed: tf.Tensor | None = None,
+        perturbation: Perturbation | None = None,
     ) -> tf.Tensor:
         """Encodes a batch of examples: computes the encoder's output vector of each token.
 
@@ -149,6 +166,7 @@ class Encoder(keras.layers.Layer):
           position_ids: int32 [batch, length], the place of each token in its document, from 0;
             without, each example is one document.
           seed: int32 [2], keys the dropout masks; None for evaluation.
+          perturbation: a change of the embeddings; None for none.
 
         Returns:
           [batch, length, hidden_size], in the compute dtype of Keras' policy (float32 or bfloat16
@@ -158,11 +176,12 @@ class Encoder(keras.layers.Layer):
         layers = self.transformer_layers
         if self.config.share_layers:
             layers = self.config.num_hidden_layers * list(layers)
-        layer_seeds = None
-        if seed is not None:
-            seed, *seeds = split(seed, 1 + 3 * len(layers))
-            layer_seeds = [seeds[i : i + 3] for i in range(0, len(seeds), 3)]
+        seed, layer_seeds = _seeds(seed, len(layers))
         hidden = self.embeddings(input_ids, segment_ids, position_ids, seed=seed)
+        if perturbation is not None:
+            change = tf.reshape(perturbation.values, [-1, hidden.shape[-1]])
+            hidden = tf.stop_gradient(hidden) + tf.cast(change, hidden.dtype)
+            _, layer_seeds = _seeds(perturbation.seed, len(layers))
         if self.projection is not None:
             hidden = self.projection(hidden)
         attended = input_mask[:, tf.newaxis, tf.newaxis, :]
@@ -197,3 +216,22 @@ class Encoder(keras.layers.Layer):
         if any(variable is own for own in self.variables):
             return 0
         raise ValueError(f"{variable.name} is not a variable of {self.name}")
+
+
+def _seeds(
+    seed: tf.Tensor | None, layers: int
+) -> tuple[tf.Tensor | None, list[list[tf.Tensor]] | None]:
+    """Derives the seeds of an encoder's dropouts from that of a call.
+
+    Args:
+      seed: int32 [2]; None for no dropout.
+      layers: the number of layers.
+
+    Returns:
+      A pair of the embeddings' seed, int32 [2], and a list of three such seeds for each layer; None
+      twice for no dropout.
+    """
+    if seed is None:
+        return None, None
+    first, *others = split(seed, 1 + 3 * layers)
+    return first, [others[i : i + 3] for i in range(0, len(others), 3)]

@@ -1,8 +1,8 @@
 """Masked language model: the encoder fills in masked tokens.
 
 Devlin et al. (2019), "BERT", section 3.1, task 1: RoBERTa's, BioM-BERT's and bio-lm's objective.
-BERT and ALBERT learn sentence pairs beside it (`sentence_pairs.py`). ELECTRA's generator
-(`electra.py`) has the same head.
+BERT and ALBERT learn sentence pairs beside it (`sentence_pairs.py`), and ALUM from perturbed
+embeddings (`adversarial.py`). ELECTRA's generator (`electra.py`) has the same head.
 """
 
 from typing import NamedTuple
@@ -12,11 +12,12 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfbio.models.activations import ACTIVATIONS
-from tfbio.models.encoder import Encoder
+from tfbio.models.encoder import Encoder, Perturbation
 from tfbio.models.encoder_config import EncoderConfig
-from tfbio.models.layers import Dense, LayerNorm
+from tfbio.models.layers import Dense, LayerNorm, precise_dtype
 from tfbio.objectives import accumulation, output_weight_gradients
 from tfbio.objectives.accumulation import Part
+from tfbio.objectives.adversarial import adversarial_loss
 from tfbio.objectives.masking import MaskedBatch
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.objectives.sentence_pairs import (
@@ -33,12 +34,15 @@ class MaskedLanguageModelOutput(NamedTuple):
     """The results of a forward pass; B examples, N masked tokens, V words.
 
     Attributes:
-      loss: float32 [], `mlm_loss`, and `sentence_pair_loss` on top where there is one.
+      loss: float32 [], `mlm_loss`; where there is one, `sentence_pair_loss` on top; and where there
+        is one, `adversarial_loss` times its weight.
       logits: float32 [B, N, V].
       mlm_loss: float32 [], these examples' share of the mean over all masked tokens.
       sentence_pair_loss: float32 [], their share of the mean over all examples; None without
         `config.sentence_pair_loss`.
       sentence_pair_logits: float32 [B, 2], or None.
+      adversarial_loss: float32 [], their share of the mean over all masked tokens, without its
+        weight; None in evaluation, and without `config.adversarial.weight`.
     """
 
     loss: tf.Tensor
@@ -46,6 +50,7 @@ class MaskedLanguageModelOutput(NamedTuple):
     mlm_loss: tf.Tensor
     sentence_pair_loss: tf.Tensor | None = None
     sentence_pair_logits: tf.Tensor | None = None
+    adversarial_loss: tf.Tensor | None = None
 
 
 class MaskedLanguageModel(keras.layers.Layer):
@@ -98,7 +103,8 @@ class MaskedLanguageModel(keras.layers.Layer):
           A named tuple of `loss`, float32 [], these examples' share of the mean over the global
           batch's masked tokens, and `logits`, float32 [B, N, V]. With `config.sentence_pair_loss`
           their share of the mean over its examples is added to `loss` (BERT's
-          `run_pretraining.py:model_fn` and ALBERT's add the two with the same weight).
+          `run_pretraining.py:model_fn` and ALBERT's add the two with the same weight). In training
+          with `config.adversarial.weight` the adversarial loss is added, times that weight.
 
         Raises:
           KeyError: `config.sentence_pair_loss` is set, and the batch has no `label`.
@@ -108,18 +114,41 @@ class MaskedLanguageModel(keras.layers.Layer):
             name: values for name, values in batch.items() if name not in _NOT_FOR_THE_ENCODER
         }
         dropout_seed = part.dropout_seed(seed) if training else None
-        hidden = self.encoder(masked.input_ids, **context, seed=dropout_seed)
         if output_weights is None:
             output_weights = self.encoder.embeddings.word
-        logits = self.head(hidden, masked.positions, output_weights)
+
+        def forward(perturbation: Perturbation | None = None) -> tuple[tf.Tensor, tf.Tensor]:
+            hidden = self.encoder(
+                masked.input_ids, **context, seed=dropout_seed, perturbation=perturbation
+            )
+            return hidden, self.head(hidden, masked.positions, output_weights)
+
+        hidden, logits = forward()
         mlm_loss = masked_loss(logits, masked, part)
-        if not self.config.sentence_pair_loss:
-            return MaskedLanguageModelOutput(mlm_loss, logits, mlm_loss)
-        pair_logits = self.sentence_pair_head(hidden)
-        pair_loss = sentence_pair_loss(pair_logits, batch["label"], part)
-        return MaskedLanguageModelOutput(
-            mlm_loss + pair_loss, logits, mlm_loss, pair_loss, pair_logits
-        )
+        output = MaskedLanguageModelOutput(mlm_loss, logits, mlm_loss)
+        if self.config.sentence_pair_loss:
+            pair_logits = self.sentence_pair_head(hidden)
+            pair_loss = sentence_pair_loss(pair_logits, batch["label"], part)
+            output = output._replace(
+                loss=output.loss + pair_loss,
+                sentence_pair_loss=pair_loss,
+                sentence_pair_logits=pair_logits,
+            )
+        settings = self.config.adversarial
+        if training and settings.weight:
+            added = adversarial_loss(
+                lambda perturbation: forward(perturbation)[1],
+                logits,
+                masked,
+                self.config.encoder.embedding_size,
+                settings,
+                part,
+                seed,
+            )
+            output = output._replace(
+                loss=output.loss + settings.weight * added, adversarial_loss=added
+            )
+        return output
 
     def gradients(
         self,
@@ -171,25 +200,34 @@ class MaskedLanguageModelMetrics:
 
     Args:
       with_sentence_pairs: True if the model has a sentence-pair loss, too.
+      with_adversarial_loss: True for training with an adversarial loss; evaluation has none.
 
     Attributes:
       loss: the mean of the loss, named "loss".
       accuracy: the share of masked tokens that are predicted, named "accuracy".
-      mlm_loss: the mean of the loss without the one of sentence pairs, named "mlm_loss"; None
-        where the two losses are the same.
+      mlm_loss: the mean of the loss of the words alone, named "mlm_loss"; None where there is no
+        other.
       sentence_pairs: a `SentencePairMetrics`, or None.
+      adversarial_loss: the mean of that loss without its weight, named "adversarial_loss"; or None.
       all: the list of all; each is a Keras metric whose result is float32 [].
     """
 
-    def __init__(self, with_sentence_pairs: bool = False) -> None:
+    def __init__(
+        self, with_sentence_pairs: bool = False, with_adversarial_loss: bool = False
+    ) -> None:
         self.loss = keras.metrics.Mean("loss")
         self.accuracy = keras.metrics.Mean("accuracy")
         self.all = [self.loss, self.accuracy]
-        self.mlm_loss = self.sentence_pairs = None
-        if with_sentence_pairs:
+        self.mlm_loss = self.sentence_pairs = self.adversarial_loss = None
+        if with_sentence_pairs or with_adversarial_loss:
             self.mlm_loss = keras.metrics.Mean("mlm_loss")
+            self.all.append(self.mlm_loss)
+        if with_sentence_pairs:
             self.sentence_pairs = SentencePairMetrics()
-            self.all += [self.mlm_loss, *self.sentence_pairs.all]
+            self.all += self.sentence_pairs.all
+        if with_adversarial_loss:
+            self.adversarial_loss = keras.metrics.Mean("adversarial_loss")
+            self.all.append(self.adversarial_loss)
 
     def update(
         self,
@@ -213,8 +251,11 @@ class MaskedLanguageModelMetrics:
         self.loss.update_state(output.loss * part.shares)
         predicted = most_likely(output.logits)
         self.accuracy.update_state(predicted == masked.ids, masked.weights)
-        if self.sentence_pairs is not None:
+        if self.mlm_loss is not None:
             self.mlm_loss.update_state(output.mlm_loss * part.shares)
+        if self.adversarial_loss is not None:
+            self.adversarial_loss.update_state(output.adversarial_loss * part.shares)
+        if self.sentence_pairs is not None:
             pairs = output.sentence_pair_logits, output.sentence_pair_loss
             self.sentence_pairs.update(batch["label"], *pairs, part)
 
@@ -267,7 +308,8 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         rows = tf.reshape(tf.gather(hidden, positions, batch_dims=1), [batch * count, -1])
         rows = self.layer_norm(self.activation(self.dense(rows)))
         logits = tf.matmul(rows, tf.cast(word_embeddings, rows.dtype), transpose_b=True)
-        logits = tf.nn.bias_add(tf.cast(logits, tf.float32), tf.cast(self.output_bias, tf.float32))
+        dtype = precise_dtype()
+        logits = tf.nn.bias_add(tf.cast(logits, dtype), tf.cast(self.output_bias, dtype))
         return tf.reshape(logits, [batch, count, -1])
 
     def set_frequency_biases(self, counts: np.ndarray) -> None:

@@ -82,15 +82,17 @@ class Pretrainer:
         )
         with strategy.scope():
             keras.utils.set_random_seed(config.seed)
+            of_training = {}  # arguments of its metrics alone
             if config.objective == "electra":
                 self.model, make_metrics = Electra(config), ElectraMetrics
             else:
                 self.model = MaskedLanguageModel(config)
                 make_metrics = partial(MaskedLanguageModelMetrics, config.sentence_pair_loss)
+                of_training["with_adversarial_loss"] = config.adversarial.weight > 0
             self.optimizer = make_optimizer(config)
             # Here, and not in the first step: several replicas cannot make variables in a graph.
             self.optimizer._create_all_weights(self.model.trainable_variables)
-            self.train_metrics, self.eval_metrics = make_metrics(), make_metrics()
+            self.train_metrics, self.eval_metrics = make_metrics(**of_training), make_metrics()
             self.tokens = keras.metrics.Sum("tokens")
             self.gradient_norm = keras.metrics.Mean("gradient_norm")
             self.logged = [*self.train_metrics.all, self.tokens, self.gradient_norm]

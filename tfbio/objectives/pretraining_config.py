@@ -4,6 +4,7 @@ import dataclasses
 
 from tfbio.base.config import BaseSettings, require, setting
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives.adversarial_config import AdversarialSettings
 from tfbio.objectives.pretraining_phases import PretrainingPhases
 from tfbio.objectives.pretraining_run import PretrainingRun
 
@@ -31,6 +32,7 @@ class PretrainingConfig(BaseSettings, PretrainingPhases):
       disallow_correct: True if a sample is never the original token.
       sentence_pair_head: True if an "mlm" model has BERT's classifier of pairs.
       sentence_pair_loss: True if the examples' labels train it beside the words.
+      adversarial: the settings of adversarial pretraining, of an "mlm" model.
       generator_weight, discriminator_weight: the weights of the two losses.
       generator_warmup_steps: the first steps, in which the generator learns alone.
       frequency_biases: True to start the output biases at log frequencies.
@@ -119,6 +121,7 @@ class PretrainingConfig(BaseSettings, PretrainingPhases):
         "data_prep.examples made with --objective=next_sentence (BERT) or sentence_order "
         "(ALBERT). Its loss is added to that of the words, with the same weight.",
     )
+    adversarial: AdversarialSettings = AdversarialSettings()
     generator_weight: float = setting(1.0, "Weight of the generator's loss.")
     discriminator_weight: float = setting(50.0, "Weight of the discriminator's loss.")
     generator_warmup_steps: int = setting(
@@ -315,6 +318,10 @@ class PretrainingConfig(BaseSettings, PretrainingPhases):
         require(
             self.sentence_pair_head or not self.sentence_pair_loss,
             "sentence_pair_loss goes with sentence_pair_head = true",
+        )
+        require(
+            self.objective == "mlm" or not self.adversarial.weight,
+            "adversarial.weight goes with objective = mlm",
         )
         warmup = self.generator_warmup_steps
         require(

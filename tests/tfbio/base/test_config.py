@@ -57,6 +57,9 @@ def test_no_settings_are_the_defaults():
         ('{"encoder": {"layer_norm_eps": 0}}', [], ["encoder.layer_norm_eps", "above 0"]),
         ('{"encoder": {"position_offset": 512}}', [], ["encoder.position_offset", "(512)"]),
         ('{"sentence_pair_head": true}', [], ["goes with objective = mlm"]),
+        ('{"adversarial": {"weight": 1}}', [], ["adversarial.weight goes with objective = mlm"]),
+        ("", ["adversarial.epsilon=0"], ["adversarial.epsilon must be above 0, not 0"]),
+        ("", ["adversarial.weight=-1"], ["adversarial.weight must be at least 0, not -1"]),
         ('{"generator_embedding_size": 8}', [], ["goes with untied_generator_embeddings"]),
         (
             '{"generator_intermediate_size": -1}',

@@ -20,6 +20,7 @@ from tfbio.base.errors import DataError, Interrupted, UsageError, UserError
 from tfbio.base.manifests import read_manifest
 from tfbio.export import conversion
 from tfbio.models import encoder as encoders
+from tfbio.objectives.adversarial_config import AdversarialSettings
 from tfbio.objectives.electra import Electra
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.objectives.pretrainer import Pretrainer
@@ -58,7 +59,12 @@ def test_logs_finite_curves(finished):
     assert curves["generator_loss"][-1][1] < curves["generator_loss"][0][1]
 
 
-PAIRS = {"objective": "mlm", "sentence_pair_head": True, "sentence_pair_loss": True}
+PAIRS = {
+    "objective": "mlm",
+    "sentence_pair_head": True,
+    "sentence_pair_loss": True,
+    "adversarial": AdversarialSettings(weight=10.0),
+}
 RESUMED = {
     "lamb": ({"optimizer": "lamb", "lamb_bias_correction": False}, "examples_folder"),
     "roberta": (

@@ -8,6 +8,7 @@ import tf_keras as keras
 from tests import emulated_tpu
 from tfbio.base.manifests import read_manifest
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives.adversarial_config import AdversarialSettings
 from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.objectives.pretraining_run import PretrainingRun
@@ -27,7 +28,12 @@ OBJECTIVES = {
     },
     "generator_alone": {"generator_warmup_steps": 4},
     "clipped_in_groups": {"gradient_clip_groups": 16},
-    "sentence_pairs": {"objective": "mlm", "sentence_pair_head": True, "sentence_pair_loss": True},
+    "sentence_pairs": {
+        "objective": "mlm",
+        "sentence_pair_head": True,
+        "sentence_pair_loss": True,
+        "adversarial": AdversarialSettings(weight=10.0),
+    },
 }
 # Which input of the operation `ResourceApplyAdam` is the gradient.
 GRADIENT = 9
