@@ -90,6 +90,12 @@ def test_published_values(name, encoder, rest):
             ("adamw", "triangular", 6e-4, 6_250, 0.999, False, False, 1.0),
             (512, 8192, 62_500, 62_500),
         ),
+        (
+            "pubmedbert_adversarial",
+            ("mlm", "word", False, 0.15, 0.0, 0.8, 0.1),
+            ("adamw", "triangular", 6e-4, 6_250, 0.999, False, False, 1.0),
+            (512, 8192, 62_500, 62_500),
+        ),
         # Alrowili and Vijay-Shanker (2021), sections 3.1 to 3.3.
         (
             "biom_electra_base",
@@ -165,6 +171,18 @@ def test_values_of_pubmedbert_biom_and_biolm(name, masking, optimizer, steps):
         settings.num_train_steps,
         settings.last_step,
     )
+
+
+def test_adversarial_pretraining_has_the_settings_of_its_authors_code():
+    """The defaults of alum/adv_masked_lm_task.py, and the weight of alum/alum_train.sh."""
+    plain, own = (
+        dataclasses.asdict(load(PretrainingConfig, str(HPARAMS / f"{name}.json")))
+        for name in ("pubmedbert", "pubmedbert_adversarial")
+    )
+    assert {name for name in plain if plain[name] != own[name]} == {"comment", "adversarial"}
+    code = {"noise_deviation": 1e-5, "step_size": 1e-3, "epsilon": 1e-6}
+    assert own["adversarial"] == {"weight": 10.0, **code}
+    assert dataclasses.asdict(PretrainingConfig().adversarial) == {"weight": 0.0, **code}
 
 
 def test_both_phases_have_the_same_model():
