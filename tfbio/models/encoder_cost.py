@@ -40,9 +40,40 @@ def encoder_flops(shape: EncoderConfig, length: int) -> int:
     Returns:
       The FLOPs of all matrix products, an int.
     """
-    attention = 2 * 2 * length * length * shape.hidden_size
-    layer = product_flops(_layer(shape), length) + attention
-    return product_flops(_projection(shape), length) + shape.num_hidden_layers * layer
+    layers = shape.num_hidden_layers * product_flops(_layer(shape), length)
+    return product_flops(_projection(shape), length) + layers + attention_flops(shape, length)
+
+
+def attention_flops(shape: EncoderConfig, length: int) -> int:
+    """Counts the FLOPs of attention's two products in an encoder's forward pass on one example.
+
+    They are a part of `encoder_flops`. Neither product has weights: both have two gradients even
+    where no weight learns.
+
+    Args:
+      shape: the settings of the encoder.
+      length: the length of the example in tokens.
+
+    Returns:
+      The FLOPs over all layers, an int.
+    """
+    return shape.num_hidden_layers * 2 * 2 * length * length * shape.hidden_size
+
+
+def first_product_flops(shape: EncoderConfig, length: int) -> int:
+    """Counts the FLOPs of the first product on the embeddings in an encoder's forward pass.
+
+    That is the projection, or the first layer's queries, keys and values. So many FLOPs has the
+    gradient of the embeddings, which adversarial pretraining leaves out.
+
+    Args:
+      shape: the settings of the encoder.
+      length: the length of the example in tokens.
+
+    Returns:
+      The FLOPs on one example, an int.
+    """
+    return product_flops([*_projection(shape), *_layer(shape)][:1], length)
 
 
 def _projection(shape: EncoderConfig) -> list[tuple[int, int]]:

@@ -9,10 +9,12 @@ from typing import NamedTuple
 
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.encoder_cost import (
+    attention_flops,
     body_parameters,
     embedding_parameters,
     encoder_flops,
     encoder_parameters,
+    first_product_flops,
     product_flops,
     word_flops,
     word_head_parameters,
@@ -74,6 +76,10 @@ def example_flops(
 ) -> int:
     """Counts the FLOPs that a pretraining objective takes for one example, forward and backward.
 
+    Adversarial pretraining has two passes more than the one of the words. The first one finds the
+    perturbation: its backward pass has no gradients of weights. The second one learns, as the words
+    do, but for the embeddings.
+
     Args:
       config: all settings.
       sequence_length: tokens of the example.
@@ -90,16 +96,21 @@ def example_flops(
     if config.objective == "mlm":
         forward = encoder_flops(config.encoder, sequence_length)
         forward += word_flops(config.encoder, masked_tokens)
+        adversarial = 0
+        if config.adversarial.weight:
+            step = 2 * forward + attention_flops(config.encoder, sequence_length)
+            without = first_product_flops(config.encoder, sequence_length)
+            adversarial = step + 3 * forward - without
         if config.sentence_pair_loss:
             forward += product_flops(_sentence_pair_head(config.encoder), 1)
-    else:
-        forward = encoder_flops(config.encoder, sequence_length)
-        forward += product_flops(_discriminator_head(config.encoder), sequence_length)
-        if generator_alone:
-            return example_flops(config, sequence_length) - 2 * forward
-        if not config.uniform_generator:
-            forward += encoder_flops(config.generator, sequence_length)
-            forward += word_flops(config.generator, masked_tokens)
+        return 3 * forward + adversarial
+    forward = encoder_flops(config.encoder, sequence_length)
+    forward += product_flops(_discriminator_head(config.encoder), sequence_length)
+    if generator_alone:
+        return example_flops(config, sequence_length) - 2 * forward
+    if not config.uniform_generator:
+        forward += encoder_flops(config.generator, sequence_length)
+        forward += word_flops(config.generator, masked_tokens)
     return 3 * forward
 
 

@@ -62,7 +62,8 @@ def memory(config: PretrainingConfig, device: Device, precision: str) -> int:
         scores = 2 * 4 * config.max_predictions(length) * config.encoder.vocab_size
         of_encoder = layers(config.encoder, length)
         if config.objective == "mlm":
-            return examples * (of_encoder + scores)
+            # Adversarial pretraining keeps those of two passes, the clean and the last one.
+            return (2 if config.adversarial.weight else 1) * examples * (of_encoder + scores)
         of_generator = layers(config.generator, length) + scores if config.has_generator else 0
         return examples * max(of_encoder, of_generator)
 

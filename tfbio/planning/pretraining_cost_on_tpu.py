@@ -95,7 +95,10 @@ def memory(config: PretrainingConfig, device: devices.Device) -> float:
         # As large as five copies in float32.
         scores = 5 * _FLOAT32 * scored * config.encoder.vocab_size
         if config.objective == "mlm":
-            return encoder_memory(config.encoder, length, examples, scores)
+            of_pass = encoder_memory(config.encoder, length, examples, scores)
+            if config.adversarial.weight:  # the clean pass waits for the last one
+                of_pass += _kept_memory(config.encoder, length, examples) + scores
+            return of_pass
         discriminator = encoder_memory(config.encoder, length, examples) + _BFLOAT16 * of_generator
         if not config.has_generator:
             return discriminator
@@ -127,9 +130,15 @@ def encoder_memory(
       Bytes, a float.
     """
     of = arrays(shape, length, examples)
-    kept = shape.num_hidden_layers * (3 * of.hidden + 4 * of.heads + of.inner)
+    kept = _kept_memory(shape, length, examples)
     working = 2 * of.hidden + 4 * of.heads + 2 * of.inner + 3 * of.scores
     return kept + max(working, scores) + 2 * _BFLOAT16 * encoder_cost.layer_parameters(shape)
+
+
+def _kept_memory(shape: EncoderConfig, length: int, examples: float) -> float:
+    """Estimates the bytes of the arrays that `layer_loop` keeps; see `encoder_memory`."""
+    of = arrays(shape, length, examples)
+    return shape.num_hidden_layers * (3 * of.hidden + 4 * of.heads + of.inner)
 
 
 def example_flops(config: PretrainingConfig, length: int) -> int:
@@ -152,7 +161,12 @@ def example_flops(config: PretrainingConfig, length: int) -> int:
     if config.has_generator:
         shapes.append(config.generator)
     again = sum(2 * shape.num_hidden_layers * length**2 * shape.hidden_size for shape in shapes)
-    return objective_cost.example_flops(config, length) + again
+    return objective_cost.example_flops(config, length) + _passes(config) * again
+
+
+def _passes(config: PretrainingConfig) -> int:
+    """Returns how often a step goes through the encoder, forward and backward."""
+    return 3 if config.adversarial.weight else 1
 
 
 def step_seconds(config: PretrainingConfig, device: devices.Device, length: int) -> float:
@@ -165,7 +179,8 @@ def step_seconds(config: PretrainingConfig, device: devices.Device, length: int)
     backward pass. For each parameter 52 bytes are moved: 28 by Adam, 8 by the sum over the devices,
     4 for the gradient's norm, and 12 between float32 and bfloat16; 12 more with each part of a
     batch, to add its gradients up. For each word score 12 times its 4 bytes are moved, by softmax,
-    loss and sample. The gradients' sum over the devices comes last.
+    loss and sample. The gradients' sum over the devices comes last. Each of the three passes of
+    adversarial pretraining counts alike.
 
     Args:
       config: all settings.
@@ -217,17 +232,18 @@ def step_seconds(config: PretrainingConfig, device: devices.Device, length: int)
         ]
         return sum(forward) + sum(backward)
 
-    seconds = config.encoder.num_hidden_layers * layer(config.encoder)
+    passes = _passes(config)
+    seconds = passes * config.encoder.num_hidden_layers * layer(config.encoder)
     scores = 0.0
     if config.objective == "mlm":
-        scores = 3 * encoder_cost.word_flops(config.encoder, scored)
+        scores = passes * 3 * encoder_cost.word_flops(config.encoder, scored)
     elif config.has_generator:
         seconds += config.generator.num_hidden_layers * layer(config.generator)
         scores = 3 * encoder_cost.word_flops(config.generator, scored)
     seconds += scores / device.bfloat16
     if scores:
         copy = _off_chip(_FLOAT32 * scored * config.encoder.vocab_size, device)
-        seconds += 12 * copy / device.bandwidth
+        seconds += passes * 12 * copy / device.bandwidth
     count = objective_cost.parameters(config).all
     exchanged = 2 * (device.count - 1) / device.count * _FLOAT32 * count
     of_parameter = 52 + (12 * parts if parts > 1 else 0)

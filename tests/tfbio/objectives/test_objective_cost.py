@@ -9,6 +9,7 @@ from tfbio.base import config
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.layers import count_parameters
 from tfbio.objectives import objective_cost
+from tfbio.objectives.adversarial_config import AdversarialSettings
 from tfbio.objectives.electra import Electra
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.objectives.pretraining_config import PretrainingConfig
@@ -57,6 +58,12 @@ OPTIONS = {
         "sentence_pair_head": True,
         "sentence_pair_loss": True,
     },
+    "adversarial": {"objective": "mlm", "adversarial": AdversarialSettings(weight=1.0)},
+    "adversarial, no projection": {
+        "objective": "mlm",
+        "encoder": WIDE,
+        "adversarial": AdversarialSettings(weight=1.0),
+    },
     "one layer, as large as the embeddings": {
         "objective": "mlm",
         "encoder": dataclasses.replace(WIDE, share_layers=True),
@@ -84,6 +91,7 @@ def test_parameters_are_those_of_the_model(options):
 PUBLISHED = {
     "pubmedbert": ("BertForPreTraining", 108.9),
     "pubmedbert_word_pieces": ("BertForPreTraining", 108.9),
+    "pubmedbert_adversarial": ("BertForPreTraining", 108.9),
     "pubmedbert_from_bert": ("BertForPreTraining", 110.1),
     "pubmedbert_from_bert_word_pieces": ("BertForPreTraining", 110.1),
     "pubmedbert_pmc_100k": ("BertForPreTraining", 108.9),
@@ -145,6 +153,20 @@ def hugging_face_flops(shape, length, positions, head):
             model = transformers.ElectraForMaskedLM(peer)
             rows = model.electra(ids).last_hidden_state[:, :positions]
             scores = model.generator_lm_head(model.generator_predictions(rows))
+        elif head == "words, adversarial":
+            model = transformers.ElectraForMaskedLM(peer)
+            embedded = model.electra.embeddings(ids)
+            noise = torch.zeros_like(embedded, requires_grad=True)
+
+            def words(embedded):
+                if shape.embedding_size != shape.hidden_size:
+                    embedded = model.electra.embeddings_project(embedded)
+                rows = model.electra.encoder(embedded).last_hidden_state[:, :positions]
+                return model.generator_lm_head(model.generator_predictions(rows)).sum()
+
+            clean = words(embedded)
+            torch.autograd.grad(words(embedded.detach() + noise), noise)
+            scores = clean + words(embedded.detach())
         else:
             scores = transformers.ElectraForPreTraining(peer)(ids).logits
         scores.sum().backward()
@@ -158,6 +180,7 @@ def test_flops_are_what_pytorch_counts_in_hugging_face(options):
     shapes = [(made.encoder, "tokens")]
     if made.objective == "mlm":
         head = "words and pairs" if made.sentence_pair_loss else "words"
+        head = "words, adversarial" if made.adversarial.weight else head
         shapes = [(made.encoder, head)]
     elif not made.uniform_generator:
         shapes.append((made.generator, "words"))
