@@ -89,8 +89,9 @@ def global_normal(
     So the numbers for an example do not depend on the number of replicas or parts, as those of
     `global_uniform`. Here the integers are hashes of an element's index in the global batch: a
     replica makes those of its rows only, for a draw of embeddings may be too large to make the
-    global batch's. The method is that of Box and Muller (1958), whose logarithm and cosine differ
-    between TensorFlow's kernels and XLA's by rounding. Call it in a replica's context.
+    global batch's. The method is that of Box and Muller (1958). Its logarithm and cosine
+    may round otherwise in an array of another size, or under XLA, so that these numbers are the
+    same to rounding. A step that is run again gives the same bits. Call it in a replica's context.
 
     Args:
       shape: the shape of the result, a list of ints.

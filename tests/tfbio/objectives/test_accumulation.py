@@ -32,7 +32,8 @@ def test_normal_numbers_of_replicas_and_parts_are_those_of_the_whole(two_devices
     whole = randomness.global_normal([12, 5, 3], SEED)
     rows = two_devices.run(lambda: tf.concat([p.normal([2, 5, 3], SEED) for p in parts_of(3)], 0))
     rows = two_devices.experimental_local_results(rows)
-    np.testing.assert_array_equal(tf.concat(rows, 0), whole)
+    # The last few numbers of an array have another kernel, whose logarithm rounds otherwise.
+    np.testing.assert_allclose(tf.concat(rows, 0), whole, rtol=1e-6, atol=1e-6)
 
 
 def test_every_part_drops_out_others():
