@@ -110,17 +110,12 @@ class MaskedLanguageModel(keras.layers.Layer):
           KeyError: `config.sentence_pair_loss` is set, and the batch has no `label`.
         """
         part = part or accumulation.whole(batch, masked)
-        context = {
-            name: values for name, values in batch.items() if name not in _NOT_FOR_THE_ENCODER
-        }
         dropout_seed = part.dropout_seed(seed) if training else None
         if output_weights is None:
             output_weights = self.encoder.embeddings.word
 
         def forward(perturbation: Perturbation | None = None) -> tuple[tf.Tensor, tf.Tensor]:
-            hidden = self.encoder(
-                masked.input_ids, **context, seed=dropout_seed, perturbation=perturbation
-            )
+            hidden = self.encode(batch, masked, dropout_seed, perturbation)
             return hidden, self.head(hidden, masked.positions, output_weights)
 
         hidden, logits = forward()
@@ -149,6 +144,29 @@ class MaskedLanguageModel(keras.layers.Layer):
                 loss=output.loss + settings.weight * added, adversarial_loss=added
             )
         return output
+
+    def encode(
+        self,
+        batch: dict[str, tf.Tensor],
+        masked: MaskedBatch,
+        seed: tf.Tensor | None = None,
+        perturbation: Perturbation | None = None,
+    ) -> tf.Tensor:
+        """Computes the masked language model's last hidden states of masked text.
+
+        Args:
+          batch: see `call`; its `input_ids` are not read.
+          masked: the batch with masked tokens; its `input_ids`, int32 [B, L], are read.
+          seed: int32 [2], keys the dropout; None for evaluation.
+          perturbation: see `Encoder.call`; None: none.
+
+        Returns:
+          [B, L, hidden_size], in the compute dtype of Keras' policy.
+        """
+        context = {
+            name: values for name, values in batch.items() if name not in _NOT_FOR_THE_ENCODER
+        }
+        return self.encoder(masked.input_ids, **context, seed=seed, perturbation=perturbation)
 
     def gradients(
         self,

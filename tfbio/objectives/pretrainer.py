@@ -1,6 +1,7 @@
 """Pretrains a model: makes its step and its evaluation, and the seeds of both.
 
-`runs.pretraining` calls it; the losses are those of `electra` and `masked_language_model`.
+`runs.pretraining` calls it; the losses are those of `electra`, `masked_language_model` and
+`distillation`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import tf_keras as keras
 from tfbio.base.errors import UserError
 from tfbio.models import randomness
 from tfbio.objectives import accumulation, masking
+from tfbio.objectives.distillation import DistillationMetrics, Student
 from tfbio.objectives.electra import Electra, ElectraMetrics
 from tfbio.objectives.masked_language_model import MaskedLanguageModel, MaskedLanguageModelMetrics
 from tfbio.objectives.pretraining_config import PretrainingConfig
@@ -35,9 +37,10 @@ class Pretrainer:
       config: all settings; also an attribute, like `strategy`.
       tokenizer: knows the special tokens and where words begin.
       strategy: where to compute; the batch must divide by its replicas.
+      teacher: the teacher of a distillation, of the same vocabulary; None: there is none.
 
     Attributes:
-      model: an `Electra` or a `MaskedLanguageModel`.
+      model: an `Electra`, a `MaskedLanguageModel`, or a `Student` if there is a teacher.
       optimizer: the optimizer of all its variables, an `Adam` or a `Lamb`; its `iterations` count
         the steps.
       masking: the settings of `masking.mask_tokens`.
@@ -47,7 +50,7 @@ class Pretrainer:
       eval_dataset: the batches of an evaluation, of the same form; None at first. Set it before
         `evaluate`.
       train_metrics, eval_metrics: the model's metrics in training and in evaluation,
-        `ElectraMetrics` or `MaskedLanguageModelMetrics`.
+        `ElectraMetrics`, `MaskedLanguageModelMetrics` or `DistillationMetrics`.
       tokens, gradient_norm: Keras metrics of training: the sum of tokens without padding, and the
         mean norm of gradients before clipping.
       logged: the list of all Keras metrics of training.
@@ -68,6 +71,7 @@ class Pretrainer:
         config: PretrainingConfig,
         tokenizer: FastTokenizer,
         strategy: tf.distribute.Strategy,
+        teacher: MaskedLanguageModel | None = None,
     ):
         self.config, self.strategy = config, strategy
         self.masking = masking.Masking(
@@ -85,6 +89,9 @@ class Pretrainer:
             of_training = {}  # arguments of its metrics alone
             if config.objective == "electra":
                 self.model, make_metrics = Electra(config), ElectraMetrics
+            elif teacher is not None:
+                self.model = Student(config, teacher)
+                make_metrics = partial(DistillationMetrics, config.distillation)
             else:
                 self.model = MaskedLanguageModel(config)
                 make_metrics = partial(MaskedLanguageModelMetrics, config.sentence_pair_loss)

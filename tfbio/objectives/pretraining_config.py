@@ -5,6 +5,7 @@ import dataclasses
 from tfbio.base.config import BaseSettings, require, setting
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.adversarial_config import AdversarialSettings
+from tfbio.objectives.distillation_config import DistillationConfig
 from tfbio.objectives.pretraining_phases import PretrainingPhases
 from tfbio.objectives.pretraining_run import PretrainingRun
 
@@ -33,6 +34,7 @@ class PretrainingConfig(BaseSettings, PretrainingPhases):
       sentence_pair_head: True if an "mlm" model has BERT's classifier of pairs.
       sentence_pair_loss: True if the examples' labels train it beside the words.
       adversarial: the settings of adversarial pretraining, of an "mlm" model.
+      distillation: the settings of an "mlm" model that learns from a teacher.
       generator_weight, discriminator_weight: the weights of the two losses.
       generator_warmup_steps: the first steps, in which the generator learns alone.
       frequency_biases: True to start the output biases at log frequencies.
@@ -122,6 +124,7 @@ class PretrainingConfig(BaseSettings, PretrainingPhases):
         "(ALBERT). Its loss is added to that of the words, with the same weight.",
     )
     adversarial: AdversarialSettings = AdversarialSettings()
+    distillation: DistillationConfig = DistillationConfig()
     generator_weight: float = setting(1.0, "Weight of the generator's loss.")
     discriminator_weight: float = setting(50.0, "Weight of the discriminator's loss.")
     generator_warmup_steps: int = setting(
@@ -251,6 +254,7 @@ class PretrainingConfig(BaseSettings, PretrainingPhases):
         """
         self._check_masking()
         self._check_generator()
+        self.distillation.check_student(self.objective, self.sentence_pair_loss)
         self._check_optimizer()
         groups, batch_size = self.gradient_clip_groups, self.train_batch_size
         require(
