@@ -11,6 +11,7 @@ command again to continue an interrupted run. Further flags:
   --set learning_rate=1e-4 --set run.jit_compile=true    change single settings
   --examples=work/examples_128 --examples=work/examples_512    two phases (hparams/base.json)
   --init_checkpoint=work/general    start with the weights of another run
+  --teacher=work/large    distil a larger model (hparams/biolm_base_distilled.json)
   --tpu=NAME, --strategy=mirrored, --cpu_devices=2    a TPU; all GPUs; two cores
   --dry_run --hparams=hparams/base.json    prints the FLOPs, memory and days of a run
 
@@ -42,6 +43,13 @@ flags.DEFINE_string(
     "Another run's --model_dir, a model of Hugging Face's, or a TensorFlow 1 checkpoint of BERT, "
     "ELECTRA or ALBERT, whose weights to start with (continual pretraining); the steps and the "
     "optimizer start anew. Without a generator in it: --set generator_warmup_steps=N.",
+)
+flags.DEFINE_string(
+    "teacher",
+    "",
+    "With distillation.kl_weight or distillation.cosine_weight: the masked language model that the "
+    "run also learns from, with the same vocabulary, in any form that --init_checkpoint takes. "
+    "It stays as it is.",
 )
 flags.DEFINE_string(
     "hparams", "", "JSON file (see hparams/) or inline JSON object. Default: ELECTRA-small."
@@ -92,13 +100,7 @@ def main(argv: list[str]) -> None:
         FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices, FLAGS.tpu_zone, FLAGS.gcp_project
     )
     if FLAGS.dry_run:
-        data = None
-        if FLAGS.examples:
-            _check_examples()
-            from tfbio.runs import pretraining_data
-
-            data = pretraining_data.find_data(settings, FLAGS.examples)
-        print(pretraining_cost.report(settings, FLAGS.estimate_for or "", data))
+        print(_estimate(settings))
         return
     if FLAGS.estimate_for:
         raise errors.UsageError("--estimate_for goes with --dry_run: a run takes what it finds.")
@@ -115,6 +117,7 @@ def main(argv: list[str]) -> None:
     _check_examples()
     if FLAGS.init_checkpoint:
         path_checks.require_checkpoint("init_checkpoint", FLAGS.init_checkpoint)
+    _check_teacher(settings)
     path_checks.require_own(
         "model_dir",
         FLAGS.model_dir,
@@ -127,10 +130,12 @@ def main(argv: list[str]) -> None:
     from tfbio.training import distribution
     from tfbio.weights.checkpoint_source import Source, source_of
 
-    # This machine reads the checkpoints of other software.
-    own = FLAGS.init_checkpoint and source_of(FLAGS.init_checkpoint) is Source.RUN
-    if on_remote_tpu and own:
-        path_checks.require_remote(FLAGS.tpu, "init_checkpoint", [FLAGS.init_checkpoint])
+    if on_remote_tpu:
+        # This machine reads the checkpoints of other software.
+        starts = {"init_checkpoint": FLAGS.init_checkpoint, "teacher": FLAGS.teacher}
+        for flag, folder in starts.items():
+            own = [folder] if folder and source_of(folder) is Source.RUN else []
+            path_checks.require_remote(FLAGS.tpu, flag, own)
     strategy = distribution.make_strategy(
         FLAGS.tpu,
         FLAGS.strategy,
@@ -151,9 +156,33 @@ def main(argv: list[str]) -> None:
                 strategy,
                 FLAGS.init_checkpoint,
                 profile_steps,
+                FLAGS.teacher,
             )
     except KeyboardInterrupt as interrupt:  # before the first step, or after the last
         raise KeyboardInterrupt(pretraining_folder.what_is_saved(FLAGS.model_dir)) from interrupt
+
+
+def _estimate(settings: PretrainingConfig) -> str:
+    """Returns what --dry_run prints."""
+    data = None
+    if FLAGS.examples:
+        _check_examples()
+        from tfbio.runs import pretraining_data
+
+        data = pretraining_data.find_data(settings, FLAGS.examples)
+    if FLAGS.teacher:
+        _check_teacher(settings)
+        from tfbio.runs import teachers
+
+        settings = teachers.with_sizes(settings, FLAGS.teacher)
+    return pretraining_cost.report(settings, FLAGS.estimate_for or "", data)
+
+
+def _check_teacher(settings: PretrainingConfig) -> None:
+    """Raises an error if --teacher does not go with the settings, or is no folder or checkpoint."""
+    settings.distillation.check_flag(FLAGS.teacher)
+    if FLAGS.teacher:
+        path_checks.require_checkpoint("teacher", FLAGS.teacher)
 
 
 def _check_examples() -> None:

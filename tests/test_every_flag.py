@@ -109,6 +109,17 @@ PAIRS = [
         "--set=sentence_pair_loss=true --set=objective=mlm",
         "sentence_pair_loss goes with sentence_pair_head = true",
     ),
+    ("run_pretraining.py", "--teacher=folder", "--teacher=folder goes with a loss of distillation"),
+    (
+        "run_pretraining.py",
+        "--set=objective=mlm --set=distillation.kl_weight=2",
+        "--teacher is missing: the settings have a loss of distillation",
+    ),
+    (
+        "run_pretraining.py",
+        "--set=distillation.kl_weight=2",
+        "distillation goes with objective = mlm and without sentence_pair_loss",
+    ),
     (
         "run_pretraining.py",
         "--set=generator_warmup_steps=5 --set=objective=mlm",

@@ -146,6 +146,8 @@ def _of_run(source: str, settings: dict) -> Iterator[str]:
     yield from ["", f"The SHA-256 of the vocabulary is `{settings['vocab_sha256']}`."]
     if settings["init_checkpoint"]:
         yield f"The weights at the start were those of `{_base(settings['init_checkpoint'])}`."
+    if settings.get("teacher"):
+        yield f"It also learnt from the teacher `{_base(settings['teacher'])}`."
 
 
 def _step(source: str) -> int:

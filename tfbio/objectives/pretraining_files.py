@@ -26,6 +26,8 @@ class PretrainingSettings(PretrainingConfig):
       vocab_sha256: the SHA-256 of the vocabulary, 64 hexadecimal digits.
       init_checkpoint: the folder or checkpoint that the run started from, or that a model from
         elsewhere was converted from; None for random weights.
+      teacher: the folder or checkpoint of the teacher of a distillation; None without one.
+      teacher_sha256: a hash of the teacher's weights, 64 hexadecimal digits; "" without one.
       data: for each phase, by its sequence length as text such as "128", or for a later corpus such
         as "128 from step 264000", the counts of its examples by their names, and
         `documents_sha256`, a hash of the documents that they are made of; for the model card. Empty
@@ -40,6 +42,8 @@ class PretrainingSettings(PretrainingConfig):
     lower_case: bool
     vocab_sha256: str
     init_checkpoint: str | None = None
+    teacher: str | None = None
+    teacher_sha256: str = ""
     data: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     family: str = ""
 

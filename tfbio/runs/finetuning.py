@@ -35,7 +35,6 @@ from tfbio.weights import (
     checkpoint_settings,
     checkpoint_source,
     hugging_face_settings,
-    weight_files,
 )
 
 # Settings that do not tell one trial from another: with others, finished trials stay valid.
@@ -207,6 +206,12 @@ def _sha256_of_files(run: Run) -> dict[str, str]:
     return {split: storage.sha256_of(path) for split, path in files.items()}
 
 
+def _weights_sha256(run: Run) -> str:
+    """Returns the hash of the weights that the run starts from; "" for new ones."""
+    folder = "" if run.from_scratch else run.init_checkpoint
+    return folder and checkpoint_source.sha256_of_weights(folder)
+
+
 def _settings(run: Run, start: _Start, data_sha256: dict[str, str]) -> RunConfig:
     """Returns the content of `config.json`."""
     return json_files.extended(
@@ -217,20 +222,13 @@ def _settings(run: Run, start: _Start, data_sha256: dict[str, str]) -> RunConfig
         data_sha256=data_sha256,
         init_checkpoint=run.init_checkpoint,
         from_scratch=run.from_scratch,
-        weights_sha256="" if run.from_scratch else _weights_sha256(run.init_checkpoint),
+        weights_sha256=_weights_sha256(run),
         encoder=start.encoder_config,
         lower_case=start.pretrained["lower_case"],
         family=hugging_face_settings.family_of(start.pretrained),
         vocab_sha256=vocabularies.sha256_of(start.vocabulary),
         trained_on=start.trained_on,
     )
-
-
-def _weights_sha256(folder: str) -> str:
-    """Tells one checkpoint from another: the hash of its index, which has every tensor's."""
-    if checkpoint_source.source_of(folder) is checkpoint_source.Source.HUGGING_FACE:
-        return weight_files.sha256_of(folder)
-    return storage.sha256_of(f"{checkpoint_source.newest_weights(folder)}.index")
 
 
 def _prepare_output_dir(run: Run, settings: RunConfig, vocabulary: str | os.PathLike) -> list[int]:

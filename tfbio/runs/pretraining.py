@@ -18,7 +18,7 @@ from tfbio.base.manifests import Manifest, verify
 from tfbio.models import layers
 from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig
-from tfbio.runs import pretraining_data, pretraining_folder
+from tfbio.runs import pretraining_data, pretraining_folder, teachers
 from tfbio.runs.pretraining_data import Data
 from tfbio.runs.pretraining_progress import Progress
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
@@ -39,6 +39,7 @@ def pretrain(
     strategy: tf.distribute.Strategy,
     init_checkpoint: str = "",
     profile_steps: tuple[int, int] | None = None,
+    teacher: str = "",
 ) -> None:
     """Pretrains a text encoder until `config.last_step`, from the newest checkpoint if any.
 
@@ -58,16 +59,20 @@ def pretrain(
         averages are not taken over. "": new weights.
       profile_steps: the first and the last step of a TensorBoard trace in `logs`, see
         `profile.Profile`.
+      teacher: the folder or checkpoint of the masked language model that a student learns from, see
+        `teachers.with_sizes`; "": there is none.
 
     Raises:
       UsageError: the batch does not divide by the devices and the parts of a step.
-      UserError: the examples do not fit the settings, `model_dir` holds another run, or
-        `run.max_skipped_steps` steps were skipped, as their gradients were not finite.
+      UserError: the examples or the teacher do not fit the settings, `model_dir` holds another run,
+        the teacher is not the one that the run began with, or `run.max_skipped_steps` steps were
+        skipped, as their gradients were not finite.
       DataError: a shard of the examples is missing or damaged.
       CheckpointError: the newest checkpoint is damaged, or `init_checkpoint` cannot be used.
       SystemExit: a signal ended the run early; the step is saved.
     """
-    _check_reachable(model_dir, init_checkpoint, *example_folders)
+    _check_reachable(model_dir, init_checkpoint, teacher, *example_folders)
+    config = teachers.with_sizes(config, teacher)
     _check_division(config, strategy.num_replicas_in_sync)
     precision = set_precision(config.run.precision, strategy)
     distribution.optimize_for(config.run.optimize_for, strategy)
@@ -75,11 +80,13 @@ def pretrain(
     # One of several workers writes and prints.
     is_chief = strategy.extended.should_checkpoint
     newest = checkpointing.find_newest(model_dir, repair=is_chief)
-    settings = pretraining_folder.settings_of(config, data, init_checkpoint)
+    settings = pretraining_folder.settings_of(config, data, init_checkpoint, teacher)
+    taught_by = teachers.load(teacher, settings["vocab_sha256"], strategy)
     if newest is None:
         _check_start(settings, data, init_checkpoint)
     vocab = pretraining_folder.prepare(settings, data, model_dir, newest is None, is_chief)
-    pretrainer = Pretrainer(config, load_fast_tokenizer(vocab, settings["lower_case"]), strategy)
+    tokenizer = load_fast_tokenizer(vocab, settings["lower_case"])
+    pretrainer = Pretrainer(config, tokenizer, strategy, taught_by)
     keep = config.run.keep_checkpoint_max
     keep_at = config.run.keep_checkpoints_at
     saves = Checkpointer(pretrainer.model, pretrainer.optimizer, model_dir, keep, is_chief, keep_at)

@@ -16,22 +16,28 @@ from tfbio.objectives.pretraining_files import PretrainingSettings
 from tfbio.runs.pretraining_data import Data
 from tfbio.text import vocabularies
 from tfbio.training import checkpointing
-from tfbio.weights import checkpoint_settings
+from tfbio.weights import checkpoint_settings, checkpoint_source
 
 
-def settings_of(config: PretrainingConfig, data: Data, init_checkpoint: str) -> dict:
+def settings_of(
+    config: PretrainingConfig, data: Data, init_checkpoint: str, teacher: str = ""
+) -> dict:
     """Collects the settings that the folder of a pretraining run holds in `config.json`.
 
     Args:
       config: all settings.
       data: for each phase the path of the folder of its examples and its manifest.
       init_checkpoint: what a new run starts from, see `pretraining.pretrain`; "" for new weights.
+      teacher: the teacher of a distillation, see `pretraining.pretrain`; "": none.
 
     Returns:
       A dict of all fields of `PretrainingSettings`: the settings of `config`, and `lower_case`,
-      `vocab_sha256`, `init_checkpoint` (None for new weights), `data` (see `PretrainingSettings`; a
-      dict of `documents_sha256` and the counts of the examples' manifest for each) and `family`
-      ("").
+      `vocab_sha256`, `init_checkpoint` (None for new weights), `teacher` and `teacher_sha256` (None
+      and "" without one), `data` (see `PretrainingSettings`; a dict of `documents_sha256` and the
+      counts of the examples' manifest for each) and `family` ("").
+
+    Raises:
+      UserError: the teacher's weights cannot be read.
     """
     _, manifest = data[0]
     settings = json_files.extended(
@@ -40,6 +46,8 @@ def settings_of(config: PretrainingConfig, data: Data, init_checkpoint: str) -> 
         lower_case=manifest.settings["lower_case"],
         vocab_sha256=manifest.settings["vocab_sha256"],
         init_checkpoint=init_checkpoint or None,
+        teacher=teacher or None,
+        teacher_sha256=checkpoint_source.sha256_of_weights(teacher) if teacher else "",
         data={
             name: {
                 "documents_sha256": own.settings.get("documents_sha256"),
@@ -97,10 +105,17 @@ def prepare(
 
 def _require_same_settings(before: dict, settings: dict, model_dir: str) -> None:
     """Refuses to continue a run with settings that it did not begin with."""
+    had_teacher, has_teacher = before["teacher_sha256"], settings["teacher_sha256"]
+    if had_teacher and has_teacher and had_teacher != has_teacher:
+        raise UserError(
+            f"--teacher={settings['teacher']} has other weights than those that the run in "
+            f"{model_dir} began with: give the teacher as it was, or another --model_dir."
+        )
     differing = {}
-    # Settings that only affect the speed may change when a run continues. A checkpoint that was
-    # converted from elsewhere knows its family, and no data.
-    for name in settings.keys() - {"comment", "run", "data", "family"}:
+    # Settings that only affect the speed may change when a run continues, and the teacher may lie
+    # in another folder. A checkpoint that was converted from elsewhere knows its family, and no
+    # data.
+    for name in settings.keys() - {"comment", "run", "data", "family", "teacher"}:
         if settings[name] != before[name]:
             differing[name] = before[name]
     if differing.keys() == {"num_train_steps"}:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import enum
 import os
 
-from tfbio.base import file_paths
+from tfbio.base import file_paths, storage
 from tfbio.training import checkpointing
 from tfbio.training.checkpointing import CheckpointError
-from tfbio.weights import hugging_face_settings, tensorflow1_checkpoint
+from tfbio.weights import hugging_face_settings, tensorflow1_checkpoint, weight_files
 
 # The name of the weights in the folder of a fine-tuning run's trial.
 TRIAL_WEIGHTS = "model"
@@ -105,3 +105,25 @@ def newest_weights(folder: str) -> str:
             "trial_SEED of a run_finetuning.py run will also do)."
         )
     return existing[-1]
+
+
+def sha256_of_weights(folder: str) -> str:
+    """Computes a hash that tells the weights of one checkpoint from another's, whatever its source.
+
+    Args:
+      folder: a folder with weights, or the prefix of a checkpoint; of a run's checkpoints the
+        newest counts.
+
+    Returns:
+      64 hexadecimal digits: of a model of `transformers` see `weight_files.sha256_of`; else the
+      SHA-256 of the checkpoint's index, which has a checksum of every tensor.
+
+    Raises:
+      CheckpointError: there is no checkpoint, or the list of checkpoints is damaged.
+      WeightFileError: a file of weights of `transformers` is missing or cannot be used.
+      TensorFlow1Error: a checkpoint of TensorFlow 1 cannot be read, or there are several.
+      OSError: a file cannot be read.
+    """
+    if source_of(folder) is Source.HUGGING_FACE:
+        return weight_files.sha256_of(folder)
+    return storage.sha256_of(f"{newest_weights(folder)}.index")

@@ -7,7 +7,9 @@ import tensorflow as tf
 from tfbio.base import file_paths
 from tfbio.base.messages import first_line
 from tfbio.models.encoder import Encoder
+from tfbio.objectives.distillation import Student
 from tfbio.objectives.electra import Electra
+from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.training.checkpointing import CheckpointError, find_newest
 from tfbio.weights import (
     hugging_face_weights,
@@ -29,7 +31,8 @@ def restore_model(folder: str, model: tf.Module, optimizer: tf.Module | None = N
 
     Returns nothing. Of a run's checkpoints the newest is taken. The variables of `model` get the
     values of the checkpoint. If that has no generator, the one of `model` stays as it is. So does
-    the discriminator's head if the checkpoint holds only an encoder.
+    the discriminator's head if the checkpoint holds only an encoder, and the linear map of a
+    student.
 
     Args:
       folder: a run's `--model_dir`, the prefix of a checkpoint, or the folder of a model from
@@ -60,17 +63,29 @@ def restore_model(folder: str, model: tf.Module, optimizer: tf.Module | None = N
         path = find_newest(folder, repair=False)
     if path is None:
         raise CheckpointError(f"{folder} holds no checkpoint: run run_pretraining.py first.")
-    had, saved = pretraining_config(read_settings(folder), run_of(folder)), model
-    if isinstance(model, Electra) and model.config.has_generator and not had.has_generator:
-        names = ["encoder"]
-        if had.objective == "electra":
-            names += ["discriminator_dense", "discriminator_output"]
-        saved = tf.train.Checkpoint(**{name: getattr(model, name) for name in names})
-    tree = tf.train.Checkpoint(model=saved)
+    had = pretraining_config(read_settings(folder), run_of(folder))
+    tree = tf.train.Checkpoint(model=_saved_parts(model, had))
     if optimizer is not None:
         optimizer._create_all_weights(model.trainable_variables)
         tree = tf.train.Checkpoint(model=model, optimizer=optimizer)
     _read(path, tree, "the settings")
+
+
+def _saved_parts(model: tf.Module, had: PretrainingConfig) -> tf.Module | tf.train.Checkpoint:
+    """Returns the model, or those of its parts that a run with other settings has saved."""
+    names = []
+    if isinstance(model, Electra) and model.config.has_generator and not had.has_generator:
+        names = ["encoder"]
+        if had.objective == "electra":
+            names += ["discriminator_dense", "discriminator_output"]
+    elif isinstance(model, Student):
+        # All but the linear map, which begins anew.
+        names = ["encoder", "head"]
+        if model.sentence_pair_head is not None:
+            names.append("sentence_pair_head")
+    if not names:
+        return model
+    return tf.train.Checkpoint(**{name: getattr(model, name) for name in names})
 
 
 def restore_encoder(
