@@ -59,6 +59,7 @@ def parameters(config: PretrainingConfig) -> Parameters:
         learnt = encoder + word_head_parameters(shape)
         if config.sentence_pair_loss:
             learnt += sum((i + 1) * o for i, o in _sentence_pair_head(shape))
+        learnt += sum((i + 1) * o for i, o in _alignment(config))
         return Parameters(encoder, 0, learnt)
     generator = 0
     if not config.uniform_generator:
@@ -95,7 +96,7 @@ def example_flops(
     masked_tokens = config.max_predictions(sequence_length)
     if config.objective == "mlm":
         forward = encoder_flops(config.encoder, sequence_length)
-        forward += word_flops(config.encoder, masked_tokens)
+        forward += word_flops(config.encoder, scored_positions(config, sequence_length))
         adversarial = 0
         if config.adversarial.weight:
             step = 2 * forward + attention_flops(config.encoder, sequence_length)
@@ -103,7 +104,9 @@ def example_flops(
             adversarial = step + 3 * forward - without
         if config.sentence_pair_loss:
             forward += product_flops(_sentence_pair_head(config.encoder), 1)
-        return 3 * forward + adversarial
+        aligned = _positions(config.distillation.cosine_positions, config, sequence_length)
+        forward += product_flops(_alignment(config), aligned)
+        return 3 * forward + adversarial + teacher_flops(config, sequence_length)
     forward = encoder_flops(config.encoder, sequence_length)
     forward += product_flops(_discriminator_head(config.encoder), sequence_length)
     if generator_alone:
@@ -112,6 +115,58 @@ def example_flops(
         forward += encoder_flops(config.generator, sequence_length)
         forward += word_flops(config.generator, masked_tokens)
     return 3 * forward
+
+
+def teacher_flops(config: PretrainingConfig, sequence_length: int) -> int:
+    """Counts the FLOPs that a distillation's teacher takes for one example: a forward pass.
+
+    Args:
+      config: all settings.
+      sequence_length: tokens of the example.
+
+    Returns:
+      FLOPs, an int; 0 without a teacher.
+    """
+    if not config.distillation.has_teacher:
+        return 0
+    teacher = config.distillation.teacher(config.encoder)
+    scored = teacher_scored_positions(config, sequence_length)
+    return encoder_flops(teacher, sequence_length) + word_flops(teacher, scored)
+
+
+def teacher_parameters(config: PretrainingConfig) -> int:
+    """Counts the parameters of a distillation's teacher, which learns nothing; 0 without one."""
+    if not config.distillation.has_teacher:
+        return 0
+    teacher = config.distillation.teacher(config.encoder)
+    return encoder_parameters(teacher) + word_head_parameters(teacher)
+
+
+def scored_positions(config: PretrainingConfig, sequence_length: int) -> int:
+    """Counts the positions of an example at which an "mlm" model's objective scores all words.
+
+    They are the masked ones. A student whose divergence counts all positions scores these besides.
+
+    Args:
+      config: all settings.
+      sequence_length: tokens of the example.
+    """
+    settings = config.distillation
+    everywhere = settings.kl_weight > 0 and settings.kl_positions == "all"
+    return config.max_predictions(sequence_length) + (sequence_length if everywhere else 0)
+
+
+def teacher_scored_positions(config: PretrainingConfig, sequence_length: int) -> int:
+    """Counts the positions of an example at which a distillation's teacher scores all words.
+
+    Args:
+      config: all settings.
+      sequence_length: tokens of the example.
+    """
+    settings = config.distillation
+    if not settings.kl_weight:
+        return 0
+    return _positions(settings.kl_positions, config, sequence_length)
 
 
 def run_flops(config: PretrainingConfig, first_step: int = 0, last_step: int | None = None) -> int:
@@ -140,6 +195,18 @@ def run_flops(config: PretrainingConfig, first_step: int = 0, last_step: int | N
         flops += examples * config.train_batch_size
         phase_start = phase_end
     return flops
+
+
+def _positions(positions: str, config: PretrainingConfig, sequence_length: int) -> int:
+    """Returns the number of positions of an example, "masked" or "all", as arrays have them."""
+    return sequence_length if positions == "all" else config.max_predictions(sequence_length)
+
+
+def _alignment(config: PretrainingConfig) -> list[tuple[int, int]]:
+    """Returns (inputs, outputs) of the map before the cosine loss, if there is one."""
+    settings, own = config.distillation, config.encoder.hidden_size
+    taught = settings.teacher(config.encoder).hidden_size
+    return [(own, taught)] if settings.cosine_weight and own != taught else []
 
 
 def _discriminator_head(shape: EncoderConfig) -> list[tuple[int, int]]:

@@ -32,7 +32,8 @@ def memory(config: PretrainingConfig, device: Device, precision: str) -> int:
     sub-layers the dropout mask, the normalised sum and its scaled form, which is the next one's
     input; input, distribution function and output of GELU; the attention's weights before and
     after dropout, and its mask.
-    Scores of words are kept twice, in float32. The generator's activations are gone when the
+    Scores of words are kept twice, in float32. A distillation's teacher has 4 bytes for each
+    parameter, and keeps its scores once. The generator's activations are gone when the
     discriminator's come (see `Electra.gradients`): the larger of the two counts. Arrays that live
     for a moment only are not counted, and XLA, which computes some arrays anew rather than keep
     them, may need less.
@@ -59,7 +60,9 @@ def memory(config: PretrainingConfig, device: Device, precision: str) -> int:
         return size * shape.num_hidden_layers * length * of_token
 
     def activations(length: int) -> int:
-        scores = 2 * 4 * config.max_predictions(length) * config.encoder.vocab_size
+        scored = 2 * objective_cost.scored_positions(config, length)
+        scored += objective_cost.teacher_scored_positions(config, length)
+        scores = 4 * scored * config.encoder.vocab_size
         of_encoder = layers(config.encoder, length)
         if config.objective == "mlm":
             # Adversarial pretraining keeps those of two passes, the clean and the last one.
@@ -68,7 +71,8 @@ def memory(config: PretrainingConfig, device: Device, precision: str) -> int:
         return examples * max(of_encoder, of_generator)
 
     largest = max(activations(length) for length, _ in config.phases())
-    return devices.BYTES_OF_PARAMETER * objective_cost.parameters(config).all + largest
+    weights = devices.BYTES_OF_PARAMETER * objective_cost.parameters(config).all
+    return weights + 4 * objective_cost.teacher_parameters(config) + largest
 
 
 def needed_memory(config: PretrainingConfig, name: str) -> int:
@@ -172,6 +176,8 @@ def report(
     kept = f"{_short(count.encoder)} in the encoder"
     if count.generator:
         kept += f", {_short(count.generator)} in the generator alone"
+    if teacher := objective_cost.teacher_parameters(config):
+        kept += f", {_short(teacher)} in the teacher"
     ratio = computational_ratio(config.last_step, batch)
     lines = [
         f"parameters: {kept}, {_short(count.all)} trained",

@@ -72,7 +72,8 @@ def memory(config: PretrainingConfig, device: devices.Device) -> float:
     accumulation the sum of the gradients. The rest is largest either in the generator's pass
     (`encoder_memory`), which has the word scores, or in the discriminator's, which has the
     gradients of the generator's layers in bfloat16, or when all gradients are in float32. The
-    on-chip memory holds a part of that.
+    on-chip memory holds a part of that. A distillation's teacher has its weights, in float32, and a
+    copy of its scores besides.
 
     Args:
       config: all settings.
@@ -91,9 +92,10 @@ def memory(config: PretrainingConfig, device: devices.Device) -> float:
     of_generator = encoder_cost.layer_parameters(config.generator) if config.has_generator else 0
 
     def largest(length: int) -> float:
-        scored = examples * config.max_predictions(length)
         # As large as five copies in float32.
-        scores = 5 * _FLOAT32 * scored * config.encoder.vocab_size
+        scored = 5 * objective_cost.scored_positions(config, length)
+        scored += objective_cost.teacher_scored_positions(config, length)
+        scores = _FLOAT32 * examples * scored * config.encoder.vocab_size
         if config.objective == "mlm":
             of_pass = encoder_memory(config.encoder, length, examples, scores)
             if config.adversarial.weight:  # the clean pass waits for the last one
@@ -105,6 +107,7 @@ def memory(config: PretrainingConfig, device: devices.Device) -> float:
         return max(discriminator, encoder_memory(config.generator, length, examples, scores))
 
     all_the_time = _FLOAT32 * (4 if parts > 1 else 3) * count + PROGRAM - device.on_chip
+    all_the_time += _FLOAT32 * objective_cost.teacher_parameters(config)
     others = _FLOAT32 * (count - of_layers - of_generator)  # gradients of embeddings and heads
     activations = max(largest(length) for length, _ in config.phases())
     return all_the_time + max(others + activations, _FLOAT32 * count)
@@ -180,7 +183,7 @@ def step_seconds(config: PretrainingConfig, device: devices.Device, length: int)
     4 for the gradient's norm, and 12 between float32 and bfloat16; 12 more with each part of a
     batch, to add its gradients up. For each word score 12 times its 4 bytes are moved, by softmax,
     loss and sample. The gradients' sum over the devices comes last. Each of the three passes of
-    adversarial pretraining counts alike.
+    adversarial pretraining counts alike. Of a distillation's teacher the products alone count.
 
     Args:
       config: all settings.
@@ -195,7 +198,7 @@ def step_seconds(config: PretrainingConfig, device: devices.Device, length: int)
     """
     parts = config.turns(device.count)
     examples = config.train_batch_size / (device.count * parts)
-    scored = examples * config.max_predictions(length)
+    scored = examples * objective_cost.scored_positions(config, length)
 
     def take(flops: float, kept: float, *moved: float) -> float:
         total = kept + sum(_off_chip(size, device) for size in moved)
@@ -240,6 +243,7 @@ def step_seconds(config: PretrainingConfig, device: devices.Device, length: int)
     elif config.has_generator:
         seconds += config.generator.num_hidden_layers * layer(config.generator)
         scores = 3 * encoder_cost.word_flops(config.generator, scored)
+    scores += examples * objective_cost.teacher_flops(config, length)
     seconds += scores / device.bfloat16
     if scores:
         copy = _off_chip(_FLOAT32 * scored * config.encoder.vocab_size, device)

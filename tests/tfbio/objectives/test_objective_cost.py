@@ -10,6 +10,8 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.layers import count_parameters
 from tfbio.objectives import objective_cost
 from tfbio.objectives.adversarial_config import AdversarialSettings
+from tfbio.objectives.distillation import Student
+from tfbio.objectives.distillation_config import DistillationConfig
 from tfbio.objectives.electra import Electra
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.objectives.pretraining_config import PretrainingConfig
@@ -214,3 +216,52 @@ def test_a_generator_that_learns_alone_takes_no_backward_pass_of_the_discriminat
     assert objective_cost.run_flops(made) == 30 * alone + 70 * step
     assert objective_cost.run_flops(made, 28, 33) == 2 * alone + 3 * step
     assert objective_cost.run_flops(made, 50, 60) == 10 * step
+
+
+TEACHER = dataclasses.replace(SHAPE, hidden_size=128, num_hidden_layers=4, intermediate_size=160)
+
+
+def distilled(**options):
+    """The settings of a student of `SHAPE`, whose teacher is `TEACHER`."""
+    sizes = DistillationConfig(**options).with_sizes_of(TEACHER, "")
+    return settings(objective="mlm", distillation=sizes)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kl_weight": 2.0},
+        {"kl_weight": 2.0, "cosine_weight": 1.0, "kl_positions": "all"},
+        {"cosine_weight": 1.0, "cosine_positions": "masked"},
+    ],
+)
+def test_a_teacher_costs_a_forward_pass_and_the_map_its_weights(options):
+    """PyTorch's count is of both passes, of which the forward one is a third."""
+    made, masked = distilled(**options), settings().max_predictions(40)
+    count = {"masked": masked, "all": 40}
+    kl, cosine = (made.distillation.kl_weight > 0, made.distillation.cosine_weight > 0)
+    scored = count[made.distillation.kl_positions] if kl else 0
+    student = hugging_face_flops(SHAPE, 40, masked, "words")
+    if scored == 40:  # these besides
+        student += hugging_face_flops(SHAPE, 40, 40, "words")
+        student -= hugging_face_flops(SHAPE, 40, 0, "words")
+    if cosine:
+        student += 3 * 2 * 64 * 128 * count[made.distillation.cosine_positions]
+    teacher = hugging_face_flops(TEACHER, 40, scored, "words") // 3
+    assert objective_cost.example_flops(made, 40) == student + teacher
+    taught_by = MaskedLanguageModel(settings(objective="mlm", encoder=TEACHER))
+    assert objective_cost.teacher_parameters(made) == count_parameters(taught_by)
+    assert objective_cost.parameters(made).all == count_parameters(Student(made, taught_by))
+
+
+def test_bio_lms_distillation_costs_a_forward_pass_of_the_large_model_more():
+    """A third of the large model's step, so the steps of its control take half as many FLOPs."""
+    control, taught = recipe("biolm_base_control"), recipe("biolm_base_distilled")
+    ratio = objective_cost.run_flops(taught) / objective_cost.run_flops(control)
+    large = objective_cost.run_flops(recipe("biolm_large")) / 3 / 10  # of 500,000 steps
+    assert objective_cost.run_flops(taught) == objective_cost.run_flops(control) + large
+    assert 2.0 < ratio < 2.3
+    assert (
+        objective_cost.teacher_parameters(taught)
+        == objective_cost.parameters(recipe("biolm_large")).all
+    )
