@@ -134,6 +134,16 @@ def test_published_values(name, encoder, rest):
             ("adamw", "triangular", 4e-4, 25_000, 0.98, True, True, 0.0),
             (512, 8192, 500_000, 500_000),
         ),
+        # Section 7.1: 50k steps of distillation, and the same without.
+        *(
+            (
+                f"biolm_base_{name}",
+                ("mlm", "token", False, 0.15, 0.0, 0.8, 0.1),
+                ("adamw", "triangular", 5e-4, 2_500, 0.98, True, True, 0.0),
+                (512, 8192, 50_000, 50_000),
+            )
+            for name in ("distilled", "distilled_aligned", "control")
+        ),
     ],
 )
 def test_values_of_pubmedbert_biom_and_biolm(name, masking, optimizer, steps):
