@@ -117,7 +117,7 @@ PAIRS = [
     ),
     (
         "run_pretraining.py",
-        "--set=distillation.kl_weight=2",
+        "--set=distillation.cosine_weight=1",
         "distillation goes with objective = mlm and without sentence_pair_loss",
     ),
     (
