@@ -75,10 +75,9 @@ def answers(port):
     return False
 
 
-@pytest.fixture
-def cluster(running, tmp_path_factory, monkeypatch):
+@pytest.fixture(scope="module")
+def cluster(running, tmp_path_factory):
     """Starts two worker pools, and a job service that takes a worker of each for every job."""
-    monkeypatch.setenv("no_grpc_proxy", "localhost")  # for every process of the test
     folder = tmp_path_factory.mktemp("cluster")
     renamed = folder / "renamed"
     renamed.mkdir()
@@ -94,6 +93,8 @@ def cluster(running, tmp_path_factory, monkeypatch):
     }
     module = "apache_beam.runners.worker.worker_pool_main"
     with contextlib.ExitStack() as stack:
+        monkeypatch = stack.enter_context(pytest.MonkeyPatch.context())
+        monkeypatch.setenv("no_grpc_proxy", "localhost")  # for every process of the tests
         ports = [free_port() for _ in range(2)]
         pools = []
         for port in ports:
@@ -118,42 +119,43 @@ def cluster(running, tmp_path_factory, monkeypatch):
         yield Cluster(flags, pools, renamed)
 
 
+def output_flag(folder):
+    """Returns a path as a user types it; the workers' current folder is another."""
+    return f"--output={os.path.relpath(folder, ROOT)}"
+
+
+def check_who_wrote(cluster, folder, names):
+    """Asserts that both pools wrote some of the shards, and that nobody else wrote any."""
+    by_pool = cluster.files_by_pool(folder)
+    assert by_pool.keys() == {pool.pid for pool in cluster.pools}
+    assert set.union(*by_pool.values()) == {name for name in names if name.endswith(".tfrecord")}
+
+
 def test_bytes_are_those_of_the_local_runner(
-    command, cluster, pubmed_slice, vocab_file, files_of, tmp_path
+    command, cluster, documents_folder, vocab_file, examples_folder, files_of, tmp_path
 ):
-    runners = {"one": ["--workers=1"], "two": ["--workers=2"], "portable": cluster.flags}
-
-    def make(stage, *flags):
-        """Returns the files that each runner wrote."""
-        written = {}
-        for name, runner in runners.items():
-            output = tmp_path / f"{stage}_{name}"
-            # A path as a user types it; the workers' current folder is another.
-            relative = os.path.relpath(output, ROOT)
-            done = command(stage, *flags, *runner, f"--output={relative}", timeout=300)
-            assert done.returncode == 0, done.stderr
-            written[name] = files_of(output)
-        # Both pools wrote some of the shards, and nobody else wrote any.
-        by_pool = cluster.files_by_pool(output)
-        assert by_pool.keys() == {pool.pid for pool in cluster.pools}
-        shards = {name for name in written["portable"] if name.endswith(".tfrecord")}
-        assert set.union(*by_pool.values()) == shards
-        assert written["portable"] == written["one"] == written["two"]
-
-    make("documents", f"--input={pubmed_slice}", "--shard_megabytes=0.07")
-    documents = tmp_path / "documents_portable"
-    make("examples", f"--documents={documents}", f"--vocab={vocab_file}", "--shards=4")
+    output = tmp_path / "out"
+    flags = [f"--documents={documents_folder}", f"--vocab={vocab_file}", "--shards=4"]
+    flags += ["--sequence_length=64", "--held_out_fraction=0.2"]
+    done = command("examples", *flags, *cluster.flags, output_flag(output), timeout=300)
+    assert done.returncode == 0, done.stderr
+    written = files_of(output)
+    assert written == files_of(examples_folder)
+    check_who_wrote(cluster, output, written)
 
 
 def test_a_killed_command_continues(
     command, running, cluster, pubmed_slice, documents_folder, files_of, tmp_path
 ):
+    output = tmp_path / "out"
     flags = [f"--input={pubmed_slice}", "--shard_megabytes=0.07", *cluster.flags]
-    flags += [f"--output={tmp_path}/out"]
+    flags.append(output_flag(output))
     line = [sys.executable, "-m", "data_prep.documents", *flags]
     with running(line, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
-        wait_for(lambda: list((tmp_path / "out").glob("*.tfrecord")), process)
-    assert not (tmp_path / "out/manifest.json").exists(), "it was killed too late"
+        wait_for(lambda: list(output.glob("*.tfrecord")), process)
+    assert not (output / "manifest.json").exists(), "it was killed too late"
     done = command("documents", *flags, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert files_of(tmp_path / "out") == files_of(documents_folder)
+    written = files_of(output)
+    assert written == files_of(documents_folder)
+    check_who_wrote(cluster, output, written)
