@@ -86,44 +86,55 @@ def alive(group):
     return result
 
 
-def documents_flags(pubmed_slice, output):
-    return [
-        f"--input={pubmed_slice}",
-        # The slow splitter and small shards: seconds in which a run can be ended.
-        "--sentence_splitter=scispacy",
-        "--shard_megabytes=0.03",
-        "--workers=2",
-        f"--output={output}",
-    ]
+# The slow splitter and small shards: seconds in which a run can be ended.
+SLOW = documents.DocumentSettings(sentence_splitter="scispacy", shard_megabytes=0.03)
 
 
-@pytest.fixture(scope="module")
-def undisturbed(pubmed_slice, tmp_path_factory):
-    """Returns the folder of the documents that those flags make, made by one process."""
-    folder = tmp_path_factory.mktemp("undisturbed") / "documents"
+def make_slowly(pubmed_slice, output):
+    """Makes the documents of the slow settings in this process, or what is left to make."""
     paths = input_files.find_files([str(pubmed_slice)])
-    settings = documents.DocumentSettings(sentence_splitter="scispacy", shard_megabytes=0.03)
-    documents.make_documents(paths, folder, settings, runner=ONE_WORKER)
-    return folder
+    documents.make_documents(paths, output, SLOW, runner=ONE_WORKER)
+
+
+@pytest.fixture
+def kill_at_random(running):
+    """Runs a command until some files have come or gone, and kills it and its workers.
+
+    A moment is counted in files so that all are alike on a slow machine.
+    """
+    draw = random.Random(0)
+
+    def run(line, output):
+        seen = set(output.rglob("*"))
+        moment = len(seen) + draw.randrange(1, 12)
+        with running(line, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
+            while len(seen) < moment and process.poll() is None:
+                seen |= set(output.rglob("*"))
+                time.sleep(0.005)
+        assert not (output / MANIFEST).exists(), "it was killed too late to show anything"
+
+    return run
 
 
 @pytest.mark.slow
 def test_what_ends_a_run_is_said_and_the_run_continues(
-    command, running, pubmed_slice, undisturbed, files_of, tmp_path
+    running, kill_at_random, pubmed_slice, files_of, tmp_path
 ):
-    flags = documents_flags(pubmed_slice, tmp_path / "out")
-    line = [sys.executable, "-m", "data_prep.documents", *flags]
+    output = tmp_path / "out"
+    line = [sys.executable, "-m", "data_prep.documents", f"--input={pubmed_slice}"]
+    line += [f"--sentence_splitter={SLOW.sentence_splitter}", "--workers=2"]
+    line += [f"--shard_megabytes={SLOW.shard_megabytes}", f"--output={output}"]
 
     def end(moment, how):
         """Runs the command until a file is there; gives its exit code and what it said last."""
         with running(line, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
             deadline = time.monotonic() + 120
-            while not list((tmp_path / "out").glob(moment)):
+            while not list(output.glob(moment)):
                 assert process.poll() is None and time.monotonic() < deadline
                 time.sleep(0.01)
             how(process)
             said, _ = process.communicate(timeout=60)
-            assert not (tmp_path / "out" / MANIFEST).exists(), "it was ended too late"
+            assert not (output / MANIFEST).exists(), "it was ended too late"
             assert "Traceback" not in said
             deadline = time.monotonic() + 20
             while alive(process.pid):
@@ -139,48 +150,28 @@ def test_what_ends_a_run_is_said_and_the_run_continues(
         assert len(workers) == 2
         os.kill(workers[0], signal.SIGKILL)
 
-    # While it reads, and while it writes.
+    # While it reads, at any moment, and while it writes.
     code, said = end(".work/unit-*", press_ctrl_c)
     assert (code, said) == (130, f"interrupted: {ctrl_c.INTERRUPTED}")
+    kill_at_random(line, output)
     code, said = end("documents-*", kill_a_worker)
     assert code == 1
     assert said.startswith("error: a worker process died") and said.endswith("it continues.")
-    done = command("documents", *flags)
-    assert done.returncode == 0, done.stderr
-    assert files_of(tmp_path / "out") == files_of(undisturbed)
-
-
-@pytest.fixture
-def killed_stage(request, pubmed_slice, undisturbed, documents_folder, vocab_file, tmp_path):
-    """Returns a stage, its flags, and the folder with the output that it must end with."""
-    stage, output = request.param, tmp_path / "out"
-    if stage == "documents":
-        return stage, documents_flags(pubmed_slice, output), undisturbed
-    flags = [f"--documents={documents_folder}", f"--vocab={vocab_file}", f"--output={output}"]
-    flags += ["--sequence_length=64", "--held_out_fraction=0.2", "--shards=4", "--workers=2"]
-    return stage, flags, request.getfixturevalue("examples_folder")
+    make_slowly(pubmed_slice, output)
+    make_slowly(pubmed_slice, tmp_path / "undisturbed")
+    assert files_of(output) == files_of(tmp_path / "undisturbed")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("killed_stage", ["documents", "examples"], indirect=True)
 def test_runs_killed_at_random_moments_end_with_the_same_bytes(
-    killed_stage, command, running, files_of, tmp_path
+    kill_at_random, documents_folder, vocab_file, examples_folder, files_of, tmp_path
 ):
-    stage, flags, expected = killed_stage
     output = tmp_path / "out"
-    line = [sys.executable, "-m", f"data_prep.{stage}", *flags]
-    rng = random.Random(0)
-    kills = 0
-    for _ in range(3):
-        # A moment is counted in files that come and go, so that all are alike on a slow machine.
-        seen, moment = set(output.rglob("*")), rng.randrange(1, 12)
-        moment += len(seen)
-        with running(line, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
-            while len(seen) < moment and process.poll() is None:
-                seen |= set(output.rglob("*"))
-                time.sleep(0.005)
-            kills += process.poll() is None
-    done = command(stage, *flags)
-    assert done.returncode == 0, done.stderr
-    assert kills > 1, "it was killed too late to show anything"
-    assert files_of(output) == files_of(expected)
+    line = [sys.executable, "-m", "data_prep.examples", f"--documents={documents_folder}"]
+    line += [f"--vocab={vocab_file}", f"--output={output}", "--sequence_length=64"]
+    line += ["--held_out_fraction=0.2", "--shards=4", "--workers=2"]
+    for _ in range(2):
+        kill_at_random(line, output)
+    settings = examples.ExampleSettings(sequence_length=64, held_out_fraction=0.2, shards=4)
+    examples.make_examples(documents_folder, vocab_file, output, settings, runner=ONE_WORKER)
+    assert files_of(output) == files_of(examples_folder)
