@@ -52,6 +52,7 @@ _LISTED_ID = re.compile(
 _LINE_ID = re.compile(
     r"([0-9]{1,8})\|[at]\||([0-9]{1,8})\.T\d+\.T\d+\t|[^\n]*\t([0-9]{1,8})_s\d+\s*$"
 )
+_ITEM = re.compile(r"[^\s,;]+")
 _DOCUMENT = "-DOCSTART-"
 _DOCUMENT_ID = re.compile(r"-DOCSTART- \(([0-9]{1,8})\)")
 _TAG = re.compile(r"[BILOUES](-\S+)?")
@@ -80,9 +81,8 @@ def read(data: bytes) -> tuple[set[str], set[str]]:
         return _read_json(values)
     if beginning == "<" and (texts := _xml_texts(data)) is not None:
         return set(), texts
-    items = [_LISTED_ID.fullmatch(item) for item in re.split(r"[\s,;]+", text.strip())]
-    if all(items):
-        return {item[1] or f"PMC{item[2]}" for item in items}, set()
+    if (listed := _listed_ids(text.strip())) is not None:
+        return listed, set()
     lines = text.splitlines()
     return _read_tokens(lines) if _has_tags(lines) else _read_lines(lines)
 
@@ -149,6 +149,18 @@ def _read_all(stream, name: str) -> bytes:
             f"--exclude: {name} is larger than 1 GiB: give a benchmark's own files."
         )
     return b"".join(parts)
+
+
+def _listed_ids(text: str) -> set[str] | None:
+    """Returns the ids of a text of nothing but ids; None if it has anything else."""
+    if not text or text[0] in ",;" or text[-1] in ",;":
+        return None
+    ids = set()
+    for item in _ITEM.finditer(text):  # most files end it at the first
+        if (match := _LISTED_ID.fullmatch(item[0])) is None:
+            return None
+        ids.add(match[1] or f"PMC{match[2]}")
+    return ids
 
 
 def _has_tags(lines: Sequence[str]) -> bool:

@@ -229,7 +229,8 @@ def _telling_parts(text: str) -> list[np.ndarray]:
     # Most columns of tables are too short for a sentence: a word here may be two or more.
     if text.count(" ") < _SHORTEST // 2:
         return []
-    parts = [_telling(fingerprints.words(html.unescape(part))) for part in _MASK.split(text)]
+    unmasked = _MASK.split(text) if "@" in text else [text]
+    parts = [_telling(fingerprints.words(html.unescape(part))) for part in unmasked]
     return parts if sum(part.size for part in parts if part.size >= _PIECE) >= _SHORTEST else []
 
 

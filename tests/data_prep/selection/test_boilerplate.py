@@ -5,8 +5,9 @@ from collections import Counter
 
 import pytest
 
-from data_prep.readers import input_files, pubmed
+from data_prep.readers import input_files
 from data_prep.selection import boilerplate
+from tests import shipped_citations
 
 SCIENCE = "It was shown that p < 0.05."
 
@@ -89,20 +90,19 @@ def test_hostile_text_takes_no_ages(piece, end):
 
 
 @pytest.mark.slow
-def test_what_the_shipped_files_have():
+def test_what_the_shipped_files_have(tmp_path_factory):
     """The figures in the module's docstring, and no line in sight that was missed."""
     abstracts, ended, kinds, rest = 0, 0, Counter(), []
-    for path in input_files.shipped_files(".xml.gz"):
-        for citation in pubmed.read_citations(path):
-            if citation.sections:
-                left, removed = boilerplate.without_boilerplate(citation.sections[-1].text)
-                abstracts += 1
-                ended += bool(removed)
-                kinds.update(removed)
-                if re.search(
-                    "©|copyright|rights reserved|psycinfo|abstract truncated", left[-400:], re.I
-                ):
-                    rest.append(citation.pmid)
+    for citation in shipped_citations.read(tmp_path_factory):
+        if citation.sections:
+            left, removed = boilerplate.without_boilerplate(citation.sections[-1].text)
+            abstracts += 1
+            ended += bool(removed)
+            kinds.update(removed)
+            if re.search(
+                "©|copyright|rights reserved|psycinfo|abstract truncated", left[-400:], re.I
+            ):
+                rest.append(citation.pmid)
     assert (abstracts, ended) == (33_277, 259)
     assert kinds == {
         "supplement": 76,

@@ -12,7 +12,7 @@ import pytest
 
 from data_prep.readers import input_files, pubmed
 from data_prep.selection import exclusion
-from tests import reference
+from tests import reference, shipped_citations
 from tests.data_prep.selection.benchmark_texts import MASKED, SENTENCE, lines_of, reason
 
 
@@ -203,17 +203,16 @@ def test_contexts_of_questions_are_found(name, field):
 
 
 @pytest.mark.slow
-def test_real_abstracts_that_all_benchmarks_together_exclude():
+def test_real_abstracts_that_all_benchmarks_together_exclude(tmp_path_factory):
     """Few, and the articles that they were made of among them."""
     names = "bc2gm bc5cdr_chem bc5cdr_disease biosses chemprot ddi2013 ebm_pico gad hoc jnlpba "
     names += "ncbi_disease pubmedqa squad"
     excluded = exclusion.load([str(reference.corpus(name)) for name in names.split()])
     result = {}
-    for path in input_files.shipped_files(".xml.gz"):
-        for c in pubmed.read_citations(path):
-            if c.sections:
-                text = " ".join([c.title, *(t for *_, t in c.sections)])
-                result[int(c.pmid)] = reason(excluded, text, pmid=int(c.pmid))
+    for c in shipped_citations.read(tmp_path_factory):
+        if c.sections:
+            text = " ".join([c.title, *(t for *_, t in c.sections)])
+            result[int(c.pmid)] = reason(excluded, text, pmid=int(c.pmid))
     by_id = {pmid for pmid, why in result.items() if why == "id"}
     by_text = {pmid for pmid, why in result.items() if why == "text"}
     print(by_id, sorted(by_text))
