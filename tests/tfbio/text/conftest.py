@@ -34,22 +34,18 @@ def pubmedbert_vocab():
     return reference.PUBMEDBERT
 
 
-def texts_of(articles):
-    """Titles and parts of abstracts of so many real articles of each shipped file; None: all."""
+@pytest.fixture(scope="session")
+def some_texts():
+    """Titles and parts of abstracts of 400 real articles of each shipped file."""
     from itertools import islice
 
     from data_prep.readers import input_files, pubmed
 
     found = []
     for path in input_files.shipped_files(".xml.gz"):
-        for citation in islice(pubmed.read_citations(path), articles):
+        for citation in islice(pubmed.read_citations(path), 400):
             found += [citation.title, *(text for *_, text in citation.sections)]
     return found
-
-
-@pytest.fixture(scope="session")
-def some_texts():
-    return texts_of(400)
 
 
 def differing(encoder, texts, others):
