@@ -3,8 +3,8 @@
   python scripts/demo.py
 
 Prints each command before it runs it, as a user would type it. All output is in demo/. The commands
-reuse finished stages and continue an interrupted one. `--small` does the same on a slice, in
-demo/small/, to test all stages in a few minutes.
+reuse finished stages and continue an interrupted one. `--small` does the same on a slice, with a
+smaller encoder on one device, in demo/small/, to test all stages in a minute or two.
 """
 
 import argparse
@@ -18,10 +18,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 # The settings of `--small`: enough to run every line of every stage, not enough to learn anything.
-SMALL_DOCUMENTS = ["--max_articles=600"]
+SMALL_BEAM = ["--workers=1"]
+SMALL_DOCUMENTS = ["--max_articles=600", *SMALL_BEAM]
 SMALL_VOCABULARY = 2000
 SMALL_PRETRAINING = [
     "--set encoder.vocab_size=2000",
+    "--set encoder.embedding_size=32",
+    "--set encoder.hidden_size=32",
+    "--set encoder.num_hidden_layers=1",
+    "--set encoder.intermediate_size=64",
     "--set train_batch_size=8",
     "--set num_train_steps=40",
     "--set num_warmup_steps=10",
@@ -44,10 +49,11 @@ def commands(folder: str, small: bool) -> list[str]:
       folder: the folder of all output.
       small: True to run them on a slice.
     """
+    devices = "--cpu_devices=1" if small else "--cpu_devices=2"
     finetuning = (
         f"python run_finetuning.py --task=sentence_roles --data_dir={folder}/sentence_roles "
         f"--init_checkpoint={folder}/pretrained "
-        "--hparams=hparams/finetuning/sentence_roles.json --cpu_devices=2"
+        f"--hparams=hparams/finetuning/sentence_roles.json {devices}"
     )
     extra = " ".join(["", *SMALL_FINETUNING]) if small else ""
     return [
@@ -56,11 +62,12 @@ def commands(folder: str, small: bool) -> list[str]:
         f"python -m data_prep.vocabulary --documents={folder}/documents "
         f"--output={folder}/vocab.txt --size={SMALL_VOCABULARY if small else 8192}",
         f"python -m data_prep.examples --documents={folder}/documents "
-        f"--vocab={folder}/vocab.txt --output={folder}/examples --sequence_length=64",
+        f"--vocab={folder}/vocab.txt --output={folder}/examples --sequence_length=64"
+        + (" ".join(["", *SMALL_BEAM]) if small else ""),
         f"python -m data_prep.sentence_roles --documents={folder}/documents "
         f"--output={folder}/sentence_roles",
         f"python run_pretraining.py --examples={folder}/examples "
-        f"--hparams=hparams/quickstart.json --model_dir={folder}/pretrained --cpu_devices=2"
+        f"--hparams=hparams/quickstart.json --model_dir={folder}/pretrained {devices}"
         + (" ".join(["", *SMALL_PRETRAINING]) if small else ""),
         f"{finetuning} --output_dir={folder}/finetuned{extra}",
         f"{finetuning} --output_dir={folder}/from_scratch --from_scratch{extra}",
