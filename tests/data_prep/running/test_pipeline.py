@@ -170,7 +170,7 @@ def test_runs_killed_at_random_moments_end_with_the_same_bytes(
     line = [sys.executable, "-m", "data_prep.examples", f"--documents={documents_folder}"]
     line += [f"--vocab={vocab_file}", f"--output={output}", "--sequence_length=64"]
     line += ["--held_out_fraction=0.2", "--shards=4", "--workers=2"]
-    for _ in range(2):
+    for _ in range(3):
         kill_at_random(line, output)
     settings = examples.ExampleSettings(sequence_length=64, held_out_fraction=0.2, shards=4)
     examples.make_examples(documents_folder, vocab_file, output, settings, runner=ONE_WORKER)
