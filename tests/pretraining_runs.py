@@ -1,5 +1,6 @@
 """Settings of a small pretraining run, and what is read of the folder of one."""
 
+import contextlib
 import dataclasses
 import os
 
@@ -60,3 +61,13 @@ def scalars(folder, part):
         tag: [(e.step, tf.make_ndarray(e.tensor_proto).item()) for e in events.Tensors(tag)]
         for tag in events.Tags()["tensors"]
     }
+
+
+@contextlib.contextmanager
+def eagerly():
+    """Runs `tf.function`s without tracing them, which is quicker where there are a few steps."""
+    tf.config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        tf.config.run_functions_eagerly(False)

@@ -5,8 +5,9 @@ import io
 import pytest
 
 from data_prep.sentences import splitters
+from tests import traced_once
 from tests.pretraining_runs import of_one_layer, small_settings
-from tfbio.runs import finetuning
+from tfbio.runs import finetuning, pretraining
 from tfbio.task_types import task_table
 from tfbio.task_types.finetuning_config import FinetuningConfig
 
@@ -58,3 +59,19 @@ def settings(examples_folder):
 def shallow(settings):
     """Returns settings of one layer, where the encoder does not matter."""
     return of_one_layer(settings)
+
+
+@pytest.fixture(scope="module")
+def pretraining_traced_once():
+    """Pretraining runs of a file that have the same graphs trace them once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pretraining, "Pretrainer", traced_once.pretrainers())
+        yield
+
+
+@pytest.fixture(scope="module")
+def finetuning_traced_once():
+    """Fine-tuning runs of a file that have the same graphs trace them once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(finetuning, "Finetuner", traced_once.finetuners())
+        yield
