@@ -12,7 +12,7 @@ import tf_keras as keras
 from data_prep import sentence_roles
 from data_prep.sentences import vocabulary_training
 from tests import task_types
-from tests.pretraining_runs import small_settings
+from tests.pretraining_runs import eagerly, small_settings
 from tfbio.base import json_files
 from tfbio.base.manifests import read_manifest
 from tfbio.base.shards import read_shard
@@ -74,7 +74,8 @@ def pretrained(examples_folder, cpu, tmp_path_factory):
         run=PretrainingRun(num_eval_batches=1),
     )
     folder = str(tmp_path_factory.mktemp("pretrained") / "model")
-    pretraining.pretrain(settings, [str(examples_folder)], folder, cpu)
+    with eagerly():
+        pretraining.pretrain(settings, [str(examples_folder)], folder, cpu)
     return folder
 
 
