@@ -34,11 +34,12 @@ RECIPES = (
     *("bioelectra_from_electra", "bioelectra_wikipedia"),
     *("pubmedbert", "pubmedbert_word_pieces"),
     *("pubmedbert_from_bert", "pubmedbert_from_bert_word_pieces"),
-    *("pubmedbert_pmc", "pubmedbert_pmc_100k", "pubmedbert_without_nsp"),
+    *("pubmedbert_pmc", "pubmedbert_pmc_100k", "pubmedbert_adversarial", "pubmedbert_without_nsp"),
     *("biom_electra_base", "biom_electra_large", "biom_bert_large"),
     *("biom_albert", "biom_albert_pmc"),
     *("biolm_base_pm", "biolm_base_pm_voc", "biolm_base_pm_m3", "biolm_base"),
     *("biolm_large_pm_m3", "biolm_large"),
+    *("biolm_base_distilled", "biolm_base_distilled_aligned", "biolm_base_control"),
 )
 # Those that the papers trained on.
 TPUS = ("tpu-v3-8", "tpu-v3-32", "tpu-v3-512")

@@ -90,20 +90,22 @@ class DistillationConfig(BaseSettings):
             "distillation.cosine_weight above 0",
         )
 
-    def check_student(self, objective: str, sentence_pair_loss: bool) -> None:
+    def check_student(self, objective: str, sentence_pair_loss: bool, adversarial: bool) -> None:
         """Checks that a student with these settings can learn by distillation; returns nothing.
 
         Args:
           objective: the student's objective, "electra" or "mlm".
           sentence_pair_loss: True if the student learns sentence pairs, too.
+          adversarial: True if it learns adversarially, too.
 
         Raises:
           ConfigError: it cannot.
         """
         require(
-            not self.has_teacher or (objective == "mlm" and not sentence_pair_loss),
-            "distillation goes with objective = mlm and without sentence_pair_loss: its student "
-            "is a masked language model",
+            not self.has_teacher
+            or (objective == "mlm" and not sentence_pair_loss and not adversarial),
+            "distillation goes with objective = mlm and without sentence_pair_loss and "
+            "adversarial.weight: its student is a masked language model",
         )
 
     def check_flag(self, teacher: str) -> None:

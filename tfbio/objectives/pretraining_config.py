@@ -254,7 +254,9 @@ class PretrainingConfig(BaseSettings, PretrainingPhases):
         """
         self._check_masking()
         self._check_generator()
-        self.distillation.check_student(self.objective, self.sentence_pair_loss)
+        self.distillation.check_student(
+            self.objective, self.sentence_pair_loss, self.adversarial.weight > 0
+        )
         self._check_optimizer()
         groups, batch_size = self.gradient_clip_groups, self.train_batch_size
         require(

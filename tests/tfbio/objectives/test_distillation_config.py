@@ -23,6 +23,7 @@ MLM = ("objective=mlm", "distillation.kl_weight=2")
             [*MLM, "sentence_pair_head=true", "sentence_pair_loss=true"],
             "goes with objective = mlm and without sentence_pair_loss",
         ),
+        ([*MLM, "adversarial.weight=1"], "without sentence_pair_loss and adversarial.weight"),
         (["distillation.mlm_weight=5"], "distillation.mlm_weight goes with distillation.kl_weight"),
         ([*MLM, "distillation.temperature=0"], "distillation.temperature must be above 0, not 0"),
         ([*MLM, "distillation.kl_positions=x"], "kl_positions must be masked or all, not "),
