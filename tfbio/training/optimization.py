@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -223,17 +224,11 @@ class Adam(keras.optimizers.legacy.Optimizer):
             self.add_slot(variable, "m")
             self.add_slot(variable, "v")
 
-    def _resource_apply_dense(
-        self, grad: tf.Tensor, var: tf.Variable, apply_state: dict | None = None
-    ) -> tf.Operation:
-        device, dtype = var.device, var.dtype.base_dtype
-        # In a TPU's replica context a variable has no device, so nothing is prepared for it.
-        state = (apply_state or {}).get((device, dtype))
-        rate = (state or self._fallback_apply_state(device, dtype))["lr_t"]
-        rate *= self.lr_multiplier(var)
-        rate = tf.where(self.applies, rate, 0.0)
-        if self.weight_decay_rate and (self.decay_all or not NOT_DECAYED.search(var.name)):
-            var.assign_sub(rate * self.weight_decay_rate * var, use_locking=self._use_locking)
+    def _prepare_local(
+        self, var_device: str, var_dtype: tf.DType, apply_state: dict[tuple, dict[str, Any]]
+    ) -> None:
+        """Adds what all variables of a device have in common: once, not once for each of them."""
+        super()._prepare_local(var_device, var_dtype, apply_state)
         if self.bias_correction:
             # The shares of m and v that the kernel takes and its powers are rounded alike.
             step = tf.cast(self.iterations + 1, tf.float32)
@@ -243,22 +238,50 @@ class Adam(keras.optimizers.legacy.Optimizer):
             # Zero powers switch the kernel's bias correction off. Its m and v are then too large or
             # too small by the rounding of 1 - beta, which the rate and epsilon correct.
             beta_1_power = beta_2_power = tf.constant(0.0)
-            root = np.sqrt(_rounded_share(self.beta_2))
-            rate *= root / _rounded_share(self.beta_1)
-            epsilon = self.epsilon * root
+            epsilon = self.epsilon * np.sqrt(_rounded_share(self.beta_2))
+        apply_state[var_device, var_dtype] |= {
+            "of_kernel": {
+                "beta1_power": beta_1_power,
+                "beta2_power": beta_2_power,
+                "beta1": tf.where(self.applies, self.beta_1, 1.0),
+                "beta2": tf.where(self.applies, self.beta_2, 1.0),
+                # The kernel adds it to sqrt(v) before the correction.
+                "epsilon": epsilon * tf.sqrt(1.0 - beta_2_power),
+            },
+            "applies": tf.cast(self.applies, var_dtype),
+            "rates": {},
+        }
+
+    def _rates(self, state: dict[str, Any], multiplier: float) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the decay and the kernel's rate, float32 [] each, of variables with a share."""
+        if multiplier not in state["rates"]:
+            rate = tf.where(self.applies, state["lr_t"] * multiplier, 0.0)
+            decay = rate * self.weight_decay_rate
+            if not self.bias_correction:
+                rate *= np.sqrt(_rounded_share(self.beta_2)) / _rounded_share(self.beta_1)
+            state["rates"][multiplier] = decay, rate
+        return state["rates"][multiplier]
+
+    def _resource_apply_dense(
+        self, grad: tf.Tensor, var: tf.Variable, apply_state: dict | None = None
+    ) -> tf.Operation:
+        key = var.device, var.dtype.base_dtype
+        apply_state = {} if apply_state is None else apply_state
+        # In a TPU's replica context a variable has no device, so nothing is prepared for it.
+        if key not in apply_state:
+            apply_state[key] = self._fallback_apply_state(*key)
+        state = apply_state[key]
+        decay, rate = self._rates(state, self.lr_multiplier(var))
+        if self.weight_decay_rate and (self.decay_all or not NOT_DECAYED.search(var.name)):
+            var.assign_sub(decay * var, use_locking=self._use_locking)
         return tf.raw_ops.ResourceApplyAdam(
             var=var.handle,
             m=self.get_slot(var, "m").handle,
             v=self.get_slot(var, "v").handle,
-            beta1_power=beta_1_power,
-            beta2_power=beta_2_power,
             lr=rate,
-            beta1=tf.where(self.applies, self.beta_1, 1.0),
-            beta2=tf.where(self.applies, self.beta_2, 1.0),
-            # The kernel adds it to sqrt(v) before the correction.
-            epsilon=epsilon * tf.sqrt(1.0 - beta_2_power),
-            grad=tf.math.multiply_no_nan(grad, tf.cast(self.applies, grad.dtype)),
+            grad=tf.math.multiply_no_nan(grad, state["applies"]),
             use_locking=self._use_locking,
+            **state["of_kernel"],
         )
 
     def _resource_apply_sparse(

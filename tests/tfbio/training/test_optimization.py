@@ -223,3 +223,21 @@ def test_both_conventions_at_the_ends():
         for depth, power in ((0, embeddings), (1, lowest), (12, top)):
             share = optimization.layer_multiplier(depth, 12, 0.8, exponent)
             assert share == pytest.approx(0.8**power)
+
+
+@pytest.mark.parametrize("bias_correction", [False, True])
+def test_a_variable_adds_few_operations_to_the_step(bias_correction):
+    """A large model has hundreds of variables, and each operation takes time at the start."""
+    operations = []
+    for count in (1, 5):
+        variables = [tf.Variable([1.0], name="kernel") for _ in range(count)]
+        optimizer = Adam(1e-3, weight_decay_rate=0.01, bias_correction=bias_correction)
+        optimizer._create_all_weights(variables)
+
+        @tf.function
+        def step(own=variables, optimizer=optimizer):
+            optimizer.apply_gradients([(tf.constant([1.0]), variable) for variable in own])
+
+        operations.append(len(step.get_concrete_function().graph.get_operations()))
+    # Ten: the kernel, its three variables, the gradient with its guard, and the decay.
+    assert (operations[1] - operations[0]) / 4 <= 12, operations
