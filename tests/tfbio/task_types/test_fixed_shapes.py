@@ -121,6 +121,10 @@ def test_batches_to_predict_have_one_shape_and_all_texts():
 # --- What is learnt and predicted ----------------------------------------------------------------
 
 
+# Plain batches of one shape, which one graph serves.
+PADDED = dataclasses.replace(SETTINGS, run=dataclasses.replace(SETTINGS.run, pack=False))
+
+
 def train_and_predict(made, features, steps=4):
     made.initialize(0, "")
     order = finetuning_data.training_order(len(features.lengths), 0, steps, 8, seed=0)
@@ -130,7 +134,7 @@ def train_and_predict(made, features, steps=4):
 
 @pytest.mark.parametrize("name", BY_TYPE)
 def test_fixed_shapes_teach_and_predict_what_others_do(name, make_finetuner, cpu):
-    plain, features = make_finetuner(name, cpu)
+    plain, features = make_finetuner(name, cpu, PADDED)
     losses, outputs = train_and_predict(plain, features)
     settings = with_fixed_shapes(SETTINGS)
     fixed, _ = make_finetuner(name, cpu, settings)
@@ -148,22 +152,20 @@ def test_fixed_shapes_teach_and_predict_what_others_do(name, make_finetuner, cpu
             np.testing.assert_allclose(other, one, atol=1e-4)
 
 
-def test_two_devices_learn_and_predict_what_one_does(make_finetuner, cpu, two_devices):
-    found = []
-    for strategy in (cpu, two_devices):
-        made, features = make_finetuner("tagging", strategy, with_fixed_shapes(SETTINGS))
-        found.append(train_and_predict(made, features))
-    (losses, outputs), (both_losses, both_outputs) = found
-    np.testing.assert_allclose(both_losses, losses, rtol=1e-5)
-    for one, two in zip(outputs, both_outputs, strict=True):
-        np.testing.assert_array_equal(one, two)
-
-
 @pytest.fixture(scope="module")
 def fixed(make_finetuner, cpu):
     """A Finetuner with fixed shapes, and its windows."""
     settings = with_fixed_shapes(SETTINGS)
     return make_finetuner("tagging", cpu, settings)
+
+
+def test_two_devices_learn_and_predict_what_one_does(fixed, make_finetuner, two_devices):
+    losses, outputs = train_and_predict(*fixed)
+    both = make_finetuner("tagging", two_devices, with_fixed_shapes(SETTINGS))
+    both_losses, both_outputs = train_and_predict(*both)
+    np.testing.assert_allclose(both_losses, losses, rtol=1e-5)
+    for one, two in zip(outputs, both_outputs, strict=True):
+        np.testing.assert_array_equal(one, two)
 
 
 def test_loops_have_the_loss_of_their_steps(fixed):
@@ -172,7 +174,7 @@ def test_loops_have_the_loss_of_their_steps(fixed):
     order = finetuning_data.training_order(len(features.lengths), 0, 24, 8, seed=0)
     losses = {}
     for choice in ("always", "never"):
-        run = dataclasses.replace(SETTINGS.run, fixed_shapes=choice)
+        run = dataclasses.replace(PADDED.run, fixed_shapes=choice)
         made.config = dataclasses.replace(SETTINGS, run=run)
         made.initialize(0, "")
         made.begin(features, order, 0)
