@@ -3,14 +3,15 @@
 TensorFlow traces `TPUStrategy.run` into a graph that says what every core does, once for all cores:
 operations with the attribute `_tpu_replicate`, whose inputs and outputs for each core come from
 `TPUReplicatedInput` and go to `TPUReplicatedOutput` (`tpu_program.trace`). `emulate` runs a
-function that calls `strategy.run`, with a copy of the operations for each core. `lower` has XLA
-compile what one core does, as it would for a TPU.
+function that calls `strategy.run`, with a copy of the operations for each core. `compiled` has XLA
+compile these copies, and `lower` what one core does.
 """
 
 import graphlib
 import re
 from collections.abc import Callable
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import node_def_pb2
 
@@ -32,6 +33,13 @@ def distribute_dataset(
     """Divides global batches as on a TPU, but leaves them on the host."""
     options = tf.distribute.InputOptions(experimental_fetch_to_device=False)
     return strategy.experimental_distribute_dataset(dataset, options)
+
+
+def on_one_device(strategy: tf.distribute.TPUStrategy) -> tf.distribute.TPUStrategy:
+    """Puts the variables that a strategy makes from now on on one device, as `compiled` needs."""
+    first = strategy.extended._tpu_devices[:1]
+    strategy.extended._tpu_devices = np.repeat(first, strategy.num_replicas_in_sync, axis=0)
+    return strategy
 
 
 def rows_of_cores(
@@ -102,18 +110,19 @@ def emulate(function: Callable, cores: int) -> Callable:
     return call
 
 
-def execute(traced, cores: int, *rows: dict[str, tf.Tensor]) -> list[tf.Tensor]:
-    """Runs a traced step: a copy of its operations for each core, which share only the sums.
+def compiled(traced, cores: int) -> Callable[..., list[tf.Tensor]]:
+    """Compiles a traced step with XLA: a copy for each core, which share only the sums.
 
     Args:
-      traced: see `trace`.
+      traced: see `trace`; its strategy's variables are `on_one_device`.
       cores: of the strategy.
-      rows: as for `trace`.
 
     Returns:
-      What the step returned, flat, of every core.
+      A function of the rows of each core, as for `trace`. It takes the step and returns what the
+      step returned, flat, of every core.
     """
-    return _replicate(traced, cores)(*tf.nest.flatten(rows, expand_composites=True))
+    program = _replicate(traced, cores, jit_compile=True)
+    return lambda *rows: program(*tf.nest.flatten(rows, expand_composites=True))
 
 
 def lower(traced, *rows: dict[str, tf.Tensor]) -> str:

@@ -15,14 +15,19 @@ CORES = 8
 BATCH = 24
 
 
+# Those with a loop or a search in the head or the loss, whose whole step is traced in bfloat16.
+WHOLE_STEPS = "tagging_crf", "text_lstm", "question_answering_electra"
+
+
 @pytest.fixture(scope="module")
 def tpu():
-    return emulated_tpu.make_strategy(CORES)
+    """Eight cores, whose steps are traced and not run: one copy of each variable is enough."""
+    return emulated_tpu.make_strategy(CORES, one_copy=True)
 
 
 @pytest.fixture(scope="module")
 def small_tpu():
-    return emulated_tpu.make_strategy(2)
+    return emulated_tpu.on_one_device(emulated_tpu.make_strategy(2))
 
 
 @pytest.fixture
@@ -32,9 +37,7 @@ def make(make_finetuner):
     def make(name, strategy, **changes):
         changes = {"train_batch_size": BATCH, **changes}
         settings = dataclasses.replace(with_fixed_shapes(SETTINGS), **changes)
-        made, features = make_finetuner(name, strategy, settings)
-        made.initialize(3, "")
-        return made, features
+        return make_finetuner(name, strategy, settings)
 
     return make
 
@@ -88,6 +91,13 @@ def predict_step(made):
     return step
 
 
+def loss_with_dropout(made):
+    def step(batch):
+        return made._loss(batch, tf.constant([0, 0]))
+
+    return step
+
+
 def check_operations(traced):
     """No operation that a TPU does not have, nor a shape that it does not know; the counts."""
     operations = emulated_tpu.replica_operations(traced.graph)
@@ -102,18 +112,24 @@ def check_operations(traced):
     return counts
 
 
+def check_training_operations(traced, made):
+    counts = check_operations(traced)
+    # The gradient of every variable, and the number of targets.
+    assert counts["CrossReplicaSum"] == len(made.model.trainable_variables) + 1
+    assert counts["ResourceApplyAdam"] == len(made.model.trainable_variables)
+
+
 @pytest.mark.parametrize("name", BY_TYPE)
-def test_a_step_is_what_eight_cores_can_do(name, make, tpu, bfloat16):
+def test_a_step_in_bfloat16_is_what_eight_cores_can_do(name, make, tpu, bfloat16):
     made, features = make(name, tpu, hidden_dropout_prob=0.1)
     rows = training_rows(made, features)
     assert len(rows) == CORES
     whole = training_packer(made, features)[0].shapes[0].rows
     assert {row["input_ids"].shape[0] for row in rows} == {whole // CORES}
-    traced = emulated_tpu.trace(tpu, train_step(made), *rows)
-    counts = check_operations(traced)
-    # The gradient of every variable, and the number of targets.
-    assert counts["CrossReplicaSum"] == len(made.model.trainable_variables) + 1
-    assert counts["ResourceApplyAdam"] == len(made.model.trainable_variables)
+    if name in WHOLE_STEPS:
+        check_training_operations(emulated_tpu.trace(tpu, train_step(made), *rows), made)
+    else:
+        check_operations(emulated_tpu.trace(tpu, loss_with_dropout(made), *rows))
     traced = emulated_tpu.trace(tpu, predict_step(made), *prediction_rows(made, features))
     assert check_operations(traced)["CrossReplicaSum"] == 0
 
@@ -149,15 +165,22 @@ def counts_of_all(traced):
 
 
 @pytest.mark.parametrize("name", BY_TYPE)
-def test_cores_do_what_one_device_does(name, make, small_tpu, cpu):
+def test_cores_under_xla_do_what_one_device_does(name, make, small_tpu, cpu):
+    """Each operation has a kernel of XLA's, and the numbers are those of TensorFlow."""
     one, features = make(name, cpu)
     many, _ = make(name, small_tpu)
     (row,) = training_rows(one, features)
-    expected = float(tf.function(train_step(one))(row))
     rows = training_rows(many, features)
+    one.initialize(3, "")
+    many.initialize(3, "")
     traced = emulated_tpu.trace(small_tpu, train_step(many), *rows)
-    losses = emulated_tpu.execute(traced, 2, *rows)
-    assert sum(map(float, losses)) == pytest.approx(expected, abs=1e-6, rel=1e-6)
+    check_training_operations(traced, many)
+    step = emulated_tpu.compiled(traced, 2)
+    # Two: at the first the weights have the values that layers begin with, such as 0 and 1.
+    expected = [float(train_step(one)(row)) for _ in range(2)]
+    assert expected[0] != expected[1]
+    losses = [sum(map(float, step(*rows))) for _ in range(2)]
+    assert losses == pytest.approx(expected, abs=1e-6, rel=1e-6)
     for ours, theirs in zip(
         [*one.model.trainable_variables, *one.optimizer.variables()],
         [*many.model.trainable_variables, *many.optimizer.variables()],
@@ -167,13 +190,12 @@ def test_cores_do_what_one_device_does(name, make, small_tpu, cpu):
             np.testing.assert_allclose(copy.numpy(), ours.numpy(), atol=1e-6, err_msg=ours.name)
 
     # And what they predict then, of all texts.
-    expected = one.predict(features)
+    outputs = one.predict(features)
     packer = prediction_packer(many, features)
-    traced = None
+    traced = emulated_tpu.trace(small_tpu, predict_step(many), *prediction_rows(many, features))
+    predict = emulated_tpu.compiled(traced, 2)
     for batch in packer.predict_batches():
-        rows = rows_of(packer, batch)
-        traced = traced or emulated_tpu.trace(small_tpu, predict_step(many), *rows)
-        found = emulated_tpu.execute(traced, 2, *rows)
+        found = predict(*rows_of(packer, batch))
         for window, replica, first, number in zip(
             batch.texts, batch.replica, batch.first, batch.number, strict=True
         ):
@@ -183,26 +205,4 @@ def test_cores_do_what_one_device_does(name, make, small_tpu, cpu):
                 output = output[:, 0] if many.task_type.has_probabilities else output
             else:
                 output = output[number]
-            np.testing.assert_allclose(output, expected[window], atol=1e-4)
-
-
-@pytest.mark.parametrize("name", BY_TYPE)
-def test_steps_compile_under_xla(name, make, cpu):
-    """Each operation has a kernel of XLA's, and the numbers are those of TensorFlow's."""
-    made, features = make(name, cpu)
-    (row,) = training_rows(made, features)
-    (new,) = prediction_rows(made, features)
-    expected = tf.function(predict_step(made))(new)
-    found = tf.function(predict_step(made), jit_compile=True)(new)
-    np.testing.assert_allclose(found, expected, atol=1e-4)
-    losses = []
-    start = [variable.numpy() for variable in (*made.model.variables, *made.optimizer.variables())]
-    for jit_compile in (False, True):
-        for variable, value in zip(
-            (*made.model.variables, *made.optimizer.variables()), start, strict=True
-        ):
-            variable.assign(value)
-        step = tf.function(train_step(made), jit_compile=jit_compile)
-        losses.append([float(step(row)) for _ in range(2)])
-    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-4)
-    assert losses[0][0] != losses[0][1]
+            np.testing.assert_allclose(output, outputs[window], atol=1e-4)
