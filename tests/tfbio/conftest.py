@@ -18,6 +18,7 @@ from tfbio.base.manifests import read_manifest
 from tfbio.base.shards import read_shard
 from tfbio.base.tf_example import parse_example
 from tfbio.models import target
+from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.objectives.pretraining_run import PretrainingRun
@@ -28,6 +29,7 @@ from tfbio.task_types.finetuning_files import TrialScores
 from tfbio.task_types.inference import make_model
 from tfbio.task_types.trained_on import TrainedOn
 from tfbio.text import tokenization, vocabularies, wordpiece
+from tfbio.weights import hugging_face_weights, weight_names
 
 # Before anything else starts TensorFlow: devices cannot be divided later.
 CPU = tf.config.list_physical_devices("CPU")[0]
@@ -128,6 +130,20 @@ def small_shape(vocab_file):
     """Of an encoder that needs no training."""
     size = len(wordpiece.read_vocab(vocab_file))
     return EncoderConfig(size, 24, 32, 2, 4, 64, 64)
+
+
+@pytest.fixture(scope="session")
+def shallow_encoder(vocab_file, small_shape, tmp_path_factory):
+    """The folder of an ELECTRA of Hugging Face's of one layer, with random weights.
+
+    Fine-tuning starts from it as from a run of pretraining, and has half as much to trace.
+    """
+    folder = str(tmp_path_factory.mktemp("shallow") / "encoder")
+    shape = dataclasses.replace(small_shape, num_hidden_layers=1)
+    keras.utils.set_random_seed(0)
+    names = weight_names.of_encoder(Encoder(shape), "electra")
+    hugging_face_weights.write(folder, "ElectraModel", shape, names, vocab_file, True)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -202,14 +202,14 @@ def test_what_is_learnt_must_differ(name, run_sweep):
 
 
 @pytest.mark.slow
-def test_all_settings_are_looked_at_before_the_first(pretrained, tmp_path):
+def test_all_settings_are_looked_at_before_the_first(shallow_encoder, tmp_path):
     """The encoder has 64 positions."""
     for split in ("train", "dev", "test"):
         (tmp_path / f"{split}.tsv").write_text("Give\tO\nIL-2\tB\n")
     done = forked.run(
         [
             *(sys.executable, "run_finetuning.py", "--task=ner", f"--data_dir={tmp_path}"),
-            *(f"--init_checkpoint={pretrained}", f"--output_dir={tmp_path / 'out'}"),
+            *(f"--init_checkpoint={shallow_encoder}", f"--output_dir={tmp_path / 'out'}"),
             "--sweep=sequence_length=32,65",
         ],
         cwd=ROOT,
@@ -222,12 +222,16 @@ def test_all_settings_are_looked_at_before_the_first(pretrained, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_killed_sweep_goes_on_where_it_was(pretrained, roles_folder, tmp_path):
+def test_a_killed_sweep_goes_on_where_it_was(shallow_encoder, roles_folder, tmp_path):
     out = tmp_path / "out"
     settings = ["sequence_length=32", "max_train_examples=64", "num_train_epochs=2", "num_trials=2"]
     command = [
         *(sys.executable, "run_finetuning.py", "--task=sentence_roles"),
-        *(f"--data_dir={roles_folder}", f"--init_checkpoint={pretrained}", f"--output_dir={out}"),
+        *(
+            f"--data_dir={roles_folder}",
+            f"--init_checkpoint={shallow_encoder}",
+            f"--output_dir={out}",
+        ),
         *(f"--set={setting}" for setting in settings),
         *("--sweep=learning_rate=1e-6,3e-3", "--sweep=train_batch_size=16"),
     ]

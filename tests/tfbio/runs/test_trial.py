@@ -25,7 +25,7 @@ SETTINGS = {
     "sequence_length": 32,
     "train_batch_size": 8,
     "max_train_examples": 96,
-    "num_train_epochs": 4,
+    "num_train_epochs": 5,
     "learning_rate": 1e-6,
     "eval_every_steps": 12,
     "num_trials": 1,
@@ -36,14 +36,14 @@ EVALUATED = r"^seed 0 \| step (\d+) \|"
 
 
 @pytest.fixture(scope="module")
-def command(pretrained, roles_folder):
+def command(shallow_encoder, roles_folder):
     """Returns the words of a command, by its output folder and further settings."""
 
     def words(folder, **changes):
         settings = SETTINGS | changes
         return [
             *(sys.executable, "run_finetuning.py", "--task=sentence_roles"),
-            *(f"--data_dir={roles_folder}", f"--init_checkpoint={pretrained}"),
+            *(f"--data_dir={roles_folder}", f"--init_checkpoint={shallow_encoder}"),
             *(f"--set={name}={json.dumps(value)}" for name, value in settings.items()),
             f"--output_dir={folder}",
         ]
@@ -102,40 +102,31 @@ def stop_after(step, sent, command, folder):
         return process.wait(), "".join(said)
 
 
-@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_stopped_trial_ends_with_the_same_bits(sent, command, undisturbed, tmp_path):
-    """Between two evaluations that come after the best one."""
+def test_a_trial_that_is_stopped_at_any_time_ends_with_the_same_bits(
+    command, undisturbed, tmp_path
+):
+    """By each signal, between two evaluations that come after the best one, and in the end."""
     assert scores(undisturbed)["step"] == 12
-    assert [each["step"] for each in scores(undisturbed)["evaluations"]] == [12, 24, 36, 48]
+    assert [each["step"] for each in scores(undisturbed)["evaluations"]] == [12, 24, 36, 48, 60]
     folder = tmp_path / "out"
-    code, said = stop_after(24, sent, command(folder), folder)
-    assert not (folder / "trial_0").exists() and not (folder / "scores.json").exists()
-    if sent == signal.SIGKILL:
-        assert code == -signal.SIGKILL
-    else:
-        assert code == 128 + sent
-        name = "Ctrl-C" if sent == signal.SIGINT else "SIGTERM"
-        assert re.search(
-            rf"stopped by {name}: seed 0 is at step (2[6-9]|3[0-5]), which is saved; 0 of 1", said
-        )
-    done = run(command(folder))
-    assert done.returncode == 0, done.stderr
-    went_on = int(re.search(r"^seed 0 continues at step (\d+)\.", done.stdout, re.MULTILINE)[1])
-    assert 26 <= went_on < 36
-    evaluated = re.findall(EVALUATED, done.stdout, re.MULTILINE)
-    assert evaluated == ["36", "48"]
-    assert_same_trials(undisturbed, folder)
-    assert not list(folder.glob("*.checkpoints")) and not list(folder.glob("*.unfinished"))
-    losses = dict(curves.read(folder / "logs" / "trial_0" / "train")["loss"])
-    assert losses == dict(curves.read(undisturbed / "logs" / "trial_0" / "train")["loss"])
+    evaluated = 0
+    for until, sent in ((24, signal.SIGKILL), (36, signal.SIGTERM), (48, signal.SIGINT)):
+        code, said = stop_after(until, sent, command(folder), folder)
+        assert not (folder / "trial_0").exists() and not (folder / "scores.json").exists()
+        if sent == signal.SIGKILL:
+            assert code == -signal.SIGKILL
+        else:
+            assert code == 128 + sent
+            name = "Ctrl-C" if sent == signal.SIGINT else "SIGTERM"
+            saved = re.search(
+                rf"stopped by {name}: seed 0 is at step (\d+), which is saved; 0 of 1", said
+            )
+            assert until + 2 <= int(saved[1]) < until + 12
+            assert_continues(said, evaluated, until)
+        evaluated = until
 
-
-def test_a_trial_that_is_trained_is_only_scored(command, undisturbed, tmp_path):
-    """As it is if its process is killed while it predicts, or as it gives the trial its name."""
-    folder, again = (
-        tmp_path / "out",
-        command(tmp_path / "out", **{"run.save_checkpoints_steps": 50}),
-    )
+    # As it predicts; the newest checkpoint is then of the end.
+    again = command(folder, **{"run.save_checkpoints_steps": 70})
     program = tmp_path / "killed.py"
     program.write_text(KILLED_AS_IT_PREDICTS)
     stopped = forked.run(
@@ -144,15 +135,27 @@ def test_a_trial_that_is_trained_is_only_scored(command, undisturbed, tmp_path):
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
     assert stopped.returncode == -signal.SIGKILL, stopped.stderr
+    assert_continues(stopped.stdout, evaluated, 60)
+    # A trial that is trained is only scored.
     done = run(again)
-    assert "seed 0 continues at step 48." in done.stdout, done.stderr
+    assert "seed 0 continues at step 60." in done.stdout, done.stderr
     assert not re.search(EVALUATED, done.stdout, re.MULTILINE)
     assert_same_trials(undisturbed, folder)
+    assert not list(folder.glob("*.checkpoints")) and not list(folder.glob("*.unfinished"))
+    losses = dict(curves.read(folder / "logs" / "trial_0" / "train")["loss"])
+    assert losses == dict(curves.read(undisturbed / "logs" / "trial_0" / "train")["loss"])
     # What a process leaves that is killed behind the last rename.
     shutil.copytree(folder / "trial_0", folder / "trial_0.checkpoints")
     done = run(again)
     assert "trial_0 is complete and is reused" in done.stdout
     assert not (folder / "trial_0.checkpoints").exists()
+
+
+def assert_continues(said, evaluated, until):
+    """Asserts that a process continued soon behind one evaluation, and did the next one."""
+    went_on = int(re.search(r"^seed 0 continues at step (\d+)\.", said, re.MULTILINE)[1])
+    assert evaluated + 2 <= went_on < evaluated + 12
+    assert re.findall(EVALUATED, said, re.MULTILINE) == [str(until)]
 
 
 KILLED_AS_IT_PREDICTS = """
@@ -175,20 +178,31 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 # --- Several workers -----------------------------------------------------------------------------
 
 
+NO_DROPOUT = {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}
+
+
 @pytest.fixture(scope="module")
 def alone(command, tmp_path_factory):
     """A run of one process, without dropout, which draws other numbers for other devices."""
     folder = tmp_path_factory.mktemp("alone") / "out"
-    done = run(command(folder, hidden_dropout_prob=0, attention_probs_dropout_prob=0))
+    done = run(command(folder, **NO_DROPOUT))
     assert done.returncode == 0, done.stderr
     return folder
 
 
-def test_two_workers_fine_tune_as_one(command, alone, tmp_path):
-    folder = tmp_path / "out"
-    words = command(folder, hidden_dropout_prob=0, attention_probs_dropout_prob=0)
-    (code, said, error), (other_code, other_said, other_error) = Workers(words, folder).end()
+@pytest.fixture(scope="module")
+def together(command, tmp_path_factory):
+    """The same run of two processes, and what they said."""
+    folder = tmp_path_factory.mktemp("together") / "out"
+    (code, said, error), (other_code, other_said, other_error) = Workers(
+        command(folder, **NO_DROPOUT), folder
+    ).end()
     assert (code, other_code) == (0, 0), error + other_error
+    return folder, said, other_said
+
+
+def test_two_workers_fine_tune_as_one(alone, together):
+    folder, said, other_said = together
     assert "sentence_roles: test accuracy" in said and not other_said
     losses = [
         [loss for _, loss in curves.read(each / "logs" / "trial_0" / "train")["loss"]]
@@ -202,16 +216,15 @@ def test_two_workers_fine_tune_as_one(command, alone, tmp_path):
 
 
 @pytest.mark.slow
-def test_workers_that_are_stopped_go_on_with_the_same_bits(command, tmp_path):
-    undisturbed, folder = tmp_path / "undisturbed", tmp_path / "out"
-    (code, _, error), _ = Workers(command(undisturbed), undisturbed).end()
-    assert code == 0, error
-    workers = Workers(command(folder), folder)
+def test_workers_that_are_stopped_go_on_with_the_same_bits(command, together, tmp_path):
+    undisturbed, folder = together[0], tmp_path / "out"
+    words = command(folder, **NO_DROPOUT)
+    workers = Workers(words, folder)
     workers.send_after_step(24, signal.SIGTERM, EVALUATED)
     (code, said, error), (other_code, _, _) = workers.end()
     assert (code, other_code) == (128 + signal.SIGTERM,) * 2, error
     assert "stopped by SIGTERM: seed 0 is at step" in said
-    (code, said, error), _ = Workers(command(folder), folder).end()
+    (code, said, error), _ = Workers(words, folder).end()
     assert code == 0 and "seed 0 continues at step" in said, error
     assert_same_trials(undisturbed, folder)
 
@@ -219,13 +232,10 @@ def test_workers_that_are_stopped_go_on_with_the_same_bits(command, tmp_path):
 def test_the_settings_that_several_workers_cannot_have_are_named(command, tmp_path):
     words = command(tmp_path / "out", **{"run.fixed_shapes": "always"})
     cluster = {"cluster": {"worker": ["localhost:0"]}, "task": {"type": "worker", "index": 0}}
-    done = subprocess.run(
+    done = forked.run(
         [*words, "--strategy=multi_worker"],
         cwd=ROOT,
         env=os.environ | {"TF_CONFIG": json.dumps(cluster)},
-        capture_output=True,
-        text=True,
-        timeout=120,
     )
     assert done.returncode == 2 or done.returncode == 1
     assert "fixed_shapes = always does not go with --strategy=multi_worker" in done.stderr
