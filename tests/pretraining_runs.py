@@ -9,8 +9,12 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from tfbio.base.manifests import read_manifest
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.objectives.pretraining_run import PretrainingRun
+from tfbio.runs import pretraining, pretraining_data, pretraining_folder
+from tfbio.text.fast_tokenizer import load_fast_tokenizer
+from tfbio.text.vocabularies import find_vocabulary
 
 
 def small_settings(examples_folder):
@@ -42,6 +46,24 @@ def of_one_layer(settings):
     """Returns the settings with an encoder of one layer, which is half as much to trace."""
     encoder = dataclasses.replace(settings.encoder, num_hidden_layers=1)
     return dataclasses.replace(settings, encoder=encoder)
+
+
+def model_at_start(settings, examples_folder, init_checkpoint, strategy):
+    """Returns the model of a run that starts from a checkpoint, before its first step.
+
+    Args:
+      settings: of the run.
+      examples_folder: its examples.
+      init_checkpoint: what it starts from.
+      strategy: where the model is made.
+    """
+    data = pretraining_data.find_data(settings, [str(examples_folder)])
+    of_run = pretraining_folder.settings_of(settings, data, init_checkpoint)
+    pretraining._check_start(of_run, data, init_checkpoint)
+    tokenizer = load_fast_tokenizer(find_vocabulary(examples_folder), of_run["lower_case"])
+    made = Pretrainer(settings, tokenizer, strategy)
+    pretraining._initialize(made, pretraining_data.word_counts(*data[0]), init_checkpoint)
+    return made.model
 
 
 def weights(folder):

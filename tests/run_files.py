@@ -1,7 +1,10 @@
 """Writes `config.json` and `scores.json` of runs; what is not given is empty."""
 
+import shutil
 import statistics
 from pathlib import Path
+
+import tensorflow as tf
 
 from tfbio.base import json_files
 from tfbio.models.encoder_config import EncoderConfig
@@ -66,3 +69,24 @@ def write_pretraining_settings(folder, config, **settings):
     rest = {"lower_case": True, "vocab_sha256": "", **settings}
     written = json_files.extended(PretrainingSettings, config, **rest)
     json_files.write(Path(folder, CONFIG), written)
+
+
+def write_run(folder, config, model, vocab_file):
+    """Writes the folder of a pretraining run, as a run leaves it but for the optimizer.
+
+    Args:
+      folder: of the run, which is made.
+      config: a `PretrainingConfig`.
+      model: the pretraining model with its weights.
+      vocab_file: a `vocab.txt`.
+
+    Returns:
+      The folder, a string.
+    """
+    folder = Path(folder)
+    folder.mkdir(exist_ok=True)
+    tf.train.Checkpoint(model=model).write(str(folder / "ckpt-1"))
+    (folder / "checkpoint").write_text('model_checkpoint_path: "ckpt-1"\n')
+    write_pretraining_settings(folder, config)
+    shutil.copy(vocab_file, folder)
+    return str(folder)

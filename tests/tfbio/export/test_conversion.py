@@ -1,7 +1,6 @@
 """Pretrained models as `transformers` and the original ELECTRA code load them."""
 
 import dataclasses
-import json
 import os
 import shutil
 from pathlib import Path
@@ -12,7 +11,8 @@ import safetensors.numpy
 import tensorflow as tf
 
 from tests.hugging_face import compute, padded_batch, save_model, small_model
-from tests.run_files import write_pretraining_settings
+from tests.pretraining_runs import model_at_start
+from tests.run_files import write_run
 from tfbio.base.errors import UserError
 from tfbio.base.manifests import read_manifest
 from tfbio.export import comparison, conversion
@@ -27,7 +27,6 @@ from tfbio.objectives.pretraining_run import PretrainingRun
 from tfbio.runs import finetuning, pretraining
 from tfbio.task_types import task_table
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.task_types.tagging import Tagging
 from tfbio.text import vocabularies
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.weights import (
@@ -45,25 +44,26 @@ def read(folder):
 
 
 @pytest.fixture(scope="module")
-def plain(examples_folder, cpu, tmp_path_factory):
-    """Runs of the plain masked language model, by the size of the embeddings."""
+def plain(examples_folder, vocab_file, tmp_path_factory):
+    """Runs of the plain masked language model, with random weights, by the embeddings' size."""
     words = read_manifest(examples_folder, "examples").settings["vocab_size"]
 
-    def pretrain(embedding_size):
-        folder = str(tmp_path_factory.mktemp("plain") / "model")
-        shape = EncoderConfig(words, embedding_size, 48, 2, 4, 96, 64)
+    def make(embedding_size):
         settings = PretrainingConfig(
             objective="mlm",
-            encoder=shape,
+            encoder=EncoderConfig(words, embedding_size, 48, 1, 4, 96, 64),
             sequence_length=64,
             train_batch_size=8,
             num_train_steps=2,
             run=PretrainingRun(num_eval_batches=1),
         )
-        pretraining.pretrain(settings, [str(examples_folder)], folder, cpu)
-        return folder
+        model = masked_language_model.MaskedLanguageModel(settings)
+        rng = np.random.default_rng(0)
+        for variable in model.variables:
+            variable.assign_add(rng.normal(0, 0.2, variable.shape))
+        return write_run(tmp_path_factory.mktemp("plain"), settings, model, vocab_file)
 
-    return pretrain
+    return make
 
 
 EVERY_HEAD = (
@@ -203,19 +203,15 @@ def test_what_a_run_cannot_hold_is_refused(tmp_path):
 
 
 def test_what_no_class_can_hold_is_refused(tmp_path):
+    bert = tmp_path / "bert"
+    save_model(small_model("BertModel"), bert)
+
     def run(**settings):
-        folder = tmp_path / "run"
-        folder.mkdir(exist_ok=True)
         settings = PretrainingConfig(sequence_length=8, **settings)
         kind = electra.Electra
         if settings.objective == "mlm":
             kind = masked_language_model.MaskedLanguageModel
-        tf.train.Checkpoint(model=kind(settings)).write(str(folder / "ckpt-1"))
-        (folder / "checkpoint").write_text('model_checkpoint_path: "ckpt-1"\n')
-        write_pretraining_settings(folder, settings)
-        save_model(small_model("BertModel"), tmp_path / "bert")
-        shutil.copy(tmp_path / "bert" / "vocab.txt", folder)
-        return str(folder)
+        return write_run(tmp_path / "run", settings, kind(settings), bert / "vocab.txt")
 
     def refused(words, **settings):
         source, target = run(**settings), tmp_path / "out"
@@ -389,13 +385,9 @@ def test_pretraining_goes_on_from_what_transformers_has(
     run = plain(48)
     conversion.to_hugging_face(run, str(tmp_path / "bert"))
     settings, model, _, _ = read(run)
-    settings = dataclasses.replace(settings, learning_rate=1e-30)
     conversion.to_tfbio(str(tmp_path / "bert"), str(tmp_path / "run"))
     for start in ("bert", "run"):
-        folder = str(tmp_path / f"from_{start}")
-        arguments = ([str(examples_folder)], folder, cpu)
-        pretraining.pretrain(settings, *arguments, init_checkpoint=str(tmp_path / start))
-        _, after, _, _ = read(folder)
+        after = model_at_start(settings, examples_folder, str(tmp_path / start), cpu)
         for one, other in zip(model.variables, after.variables, strict=True):
             np.testing.assert_array_equal(one, other)
 
@@ -404,46 +396,47 @@ def test_pretraining_goes_on_from_what_transformers_has(
 
 
 TAGGED = "Give\tO\nIL-2\tB\nreceptor\tI\n.\tO\n\n"
-LABELLED = "text\tlabel\nIt works .\tyes\nIt does not .\tno\n"
-ASKED = {
-    "id": "1",
-    "question": "What works?",
-    "answers": [{"text": "Aspirin", "answer_start": 0}],
-}
-ASKED = json.dumps({"data": [{"paragraphs": [{"context": "Aspirin works.", "qas": [ASKED]}]}]})
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name, text, architecture, labels",
-    [
-        ("ner", TAGGED, "ElectraForTokenClassification", ["O", "B-Entity", "I-Entity"]),
-        ("classification", LABELLED, "ElectraForSequenceClassification", ["no", "yes"]),
-        ("qa", ASKED, "ElectraForQuestionAnswering", None),
-    ],
-)
-def test_fine_tuned_models_compute_what_ours_do(
-    name, text, architecture, labels, pretrained, cpu, tmp_path
-):
-    import torch
-    import transformers
-
+@pytest.fixture
+def fine_tuned_trial(shallow_encoder, cpu, tmp_path):
+    """Fine-tunes a tagging model, and returns the folder of its trial."""
     for split in ("train", "dev", "test"):
-        (tmp_path / f"{split}{'.json' if name == 'qa' else '.tsv'}").write_text(text)
-    out = tmp_path / "out"
+        (tmp_path / f"{split}.tsv").write_text(TAGGED)
     finetuning.finetune(
         finetuning.Run(
             FinetuningConfig(
                 sequence_length=32, train_batch_size=2, num_trials=1, num_train_epochs=4.0
             ),
-            task=task_table.find(name, str(tmp_path)),
+            task=task_table.find("ner", str(tmp_path)),
             data_dir=str(tmp_path),
-            init_checkpoint=pretrained,
-            output_dir=str(out),
+            init_checkpoint=shallow_encoder,
+            output_dir=str(tmp_path / "out"),
             strategy=cpu,
         )
     )
-    folder, trial = str(tmp_path / "converted"), str(out / "trial_0")
+    return str(tmp_path / "out" / "trial_0")
+
+
+@pytest.mark.parametrize(
+    "name, architecture, labels",
+    [
+        ("a tagging run", "ElectraForTokenClassification", ["O", "B-Entity", "I-Entity"]),
+        ("classification", "ElectraForSequenceClassification", ["no", "yes"]),
+        ("question_answering", "ElectraForQuestionAnswering", None),
+    ],
+)
+def test_fine_tuned_models_compute_what_ours_do(
+    name, architecture, labels, make_trial, request, tmp_path
+):
+    import torch
+    import transformers
+
+    if name == "a tagging run":
+        trial = request.getfixturevalue("fine_tuned_trial")
+    else:  # whose folders are as those of a run
+        trial, _ = make_trial(name, labels or [], {"pairs": False})
+    folder = str(tmp_path / "converted")
     conversion.to_hugging_face(trial, folder)
     theirs = load(transformers, architecture, folder)
     outputs = len(labels or "12")
@@ -464,7 +457,7 @@ def test_fine_tuned_models_compute_what_ours_do(
         "first": np.arange(3) * 16,
     }
     logits = ours({key: tf.constant(value, tf.int32) for key, value in batch.items()}).numpy()
-    if name == "qa":
+    if labels is None:
         start_and_end = np.stack([found.start_logits.numpy(), found.end_logits.numpy()], axis=-1)
         np.testing.assert_allclose(start_and_end.reshape(-1, 2), logits, atol=1e-5)
         return
@@ -473,28 +466,12 @@ def test_fine_tuned_models_compute_what_ours_do(
     assert theirs.config.label2id == {label: number for number, label in enumerate(labels)}
 
 
-@pytest.mark.slow
-def test_heads_that_transformers_lacks_are_refused(pretrained, cpu, tmp_path):
-    for split in ("train", "dev", "test"):
-        (tmp_path / f"{split}.tsv").write_text(TAGGED)
-    finetuning.finetune(
-        finetuning.Run(
-            FinetuningConfig(
-                sequence_length=32,
-                train_batch_size=1,
-                num_trials=1,
-                tagging=Tagging.Settings(head="crf"),
-            ),
-            task=task_table.find("ner", str(tmp_path)),
-            data_dir=str(tmp_path),
-            init_checkpoint=pretrained,
-            output_dir=str(tmp_path / "out"),
-            strategy=cpu,
-        )
-    )
+def test_heads_that_transformers_lacks_are_refused(make_trial, tmp_path):
+    known = {"entity_type": "Thing", "words": "blanks"}
+    trial, _ = make_trial("tagging", ["O", "B", "I"], known, head="crf")
     words = "head crf .* only what is linear"
     with pytest.raises(fine_tuned.FineTunedError, match=words):
-        conversion.to_hugging_face(str(tmp_path / "out" / "trial_0"), str(tmp_path / "no"))
+        conversion.to_hugging_face(trial, str(tmp_path / "no"))
 
 
 # --- The original code ---------------------------------------------------------------------------

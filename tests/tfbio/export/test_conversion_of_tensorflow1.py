@@ -14,6 +14,7 @@ from data_prep.running import pipeline
 from tests import forked
 from tests.conftest import ROOT
 from tests.parity import FOLDER, Recording, recorded_config
+from tests.pretraining_runs import model_at_start
 from tests.tensorflow1 import copy_recording, make, train
 from tfbio.base.manifests import read_manifest
 from tfbio.export import conversion
@@ -64,36 +65,39 @@ def test_run_pretraining_goes_on_where_the_original_code_was(documents_folder, c
         cwd=ROOT,
     )
     assert "goes on at step 4" in done.stdout, done.stderr
-    for folder in ("a", "b"):
-        pretraining.pretrain(settings, [str(data)], str(tmp_path / folder), cpu)
-    ours, theirs = electra.Electra(settings), electra.Electra(settings)
-    for folder, model in (("a", ours), ("b", theirs)):
-        tree = tf.train.Checkpoint(model=model)
-        tree.read(str(tmp_path / folder / "ckpt-6")).expect_partial()
-    for one, two in zip(ours.variables, theirs.variables, strict=True):
-        np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-6)
+    pretraining.pretrain(settings, [str(data)], str(tmp_path / "b"), cpu)
+    theirs = electra.Electra(settings)
+    tree = tf.train.Checkpoint(model=theirs)
+    tree.read(str(tmp_path / "b" / "ckpt-6")).expect_partial()
 
-    # And nothing of the original state was lost on the way.
+    # Two steps more, from our state, and from the original one: nothing of it was lost on the way.
     trainer = Pretrainer(settings, load_fast_tokenizer(FOLDER / "vocab.txt"), cpu)
-    tensorflow1_weights.load(str(FOLDER / "model.ckpt-4"), trainer.model, trainer.optimizer)
     manifest = read_manifest(data, "examples")
-    trainer.train_dataset = distribution.distribute_dataset(
-        cpu,
-        lambda _: pretraining_data.training_dataset(str(data), manifest, 4, settings.seed, 4, 20),
-    )
-    trainer.train(tf.constant(2))
-    for one, two in zip(trainer.model.variables, theirs.variables, strict=True):
+
+    def train_on():
+        assert int(trainer.step) == 4
+        trainer.train_dataset = distribution.distribute_dataset(
+            cpu,
+            lambda _: pretraining_data.training_dataset(
+                str(data), manifest, 4, settings.seed, 4, 20
+            ),
+        )
+        trainer.train(tf.constant(2))
+        return [variable.numpy() for variable in trainer.model.variables]
+
+    checkpoint_weights.restore_model(str(tmp_path / "a"), trainer.model, trainer.optimizer)
+    ours = train_on()
+    for one, two in zip(ours, theirs.variables, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-6)
+    tensorflow1_weights.load(str(FOLDER / "model.ckpt-4"), trainer.model, trainer.optimizer)
+    for one, two in zip(train_on(), theirs.variables, strict=True):
         np.testing.assert_array_equal(one, two)
     # With other weights, or another step, it would not be so.
-    assert (ours.variables[0].numpy() != model_at(4).variables[0].numpy()).any()
+    assert (ours[0] != model_at(4).variables[0].numpy()).any()
 
-    # As --init_checkpoint it gives the weights alone: too small a rate moves none.
+    # As --init_checkpoint it gives the weights.
     folder = str(copy_recording(tmp_path / "electra", 4))
-    still = dataclasses.replace(settings, learning_rate=1e-30, num_train_steps=2)
-    start = f"{folder}/model.ckpt-4"
-    pretraining.pretrain(still, [str(data)], str(tmp_path / "c"), cpu, init_checkpoint=start)
-    after = electra.Electra(settings)
-    checkpoint_weights.restore_model(str(tmp_path / "c"), after)
+    after = model_at_start(settings, data, f"{folder}/model.ckpt-4", cpu)
     for one, two in zip(after.variables, model_at(4).variables, strict=True):
         np.testing.assert_array_equal(one, two)
 
