@@ -37,7 +37,9 @@ def pretrainers():
     """
     made = {}
 
-    def make(config, tokenizer, strategy):
+    def make(config, tokenizer, strategy, teacher=None):
+        if teacher is not None:  # its weights stand in the graph
+            return Pretrainer(config, tokenizer, strategy, teacher)
         run = _with_defaults(config.run, PretrainingRun(), _OF_PRETRAINING_LOOP)
         key = repr(dataclasses.replace(config, run=run)), id(strategy)
         if key not in made:
