@@ -172,6 +172,7 @@ def hugging_face_engine(
     """Returns Hugging Face's training loop, and PyTorch's FLOP/s of matrix products."""
     import torch
 
+    from benchmarks import hugging_face_data
     from benchmarks.hugging_face_electra import HuggingFaceElectra
     from benchmarks.hugging_face_mlm import HuggingFaceMaskedLanguageModel
     from tfbio.text.fast_tokenizer import load_fast_tokenizer
@@ -184,7 +185,13 @@ def hugging_face_engine(
         model = HuggingFaceElectra(config, encoder)
     else:
         model = HuggingFaceMaskedLanguageModel(config, encoder)
-    ids, mask, *others = hugging_face_data(shape, folder, encoder.pad_id)
+    if shape.pairs:
+        ids, mask, *others = hugging_face_data.pairs(
+            str(folder / shape.examples), PAIR_BATCHES * shape.batch_size
+        )
+    else:
+        ids, mask = hugging_face_data.documents(folder, shape.sequence_length, encoder.pad_id)
+        others = []
     rng = np.random.default_rng(0)
 
     def train(steps: int) -> tuple[int, int]:
@@ -209,41 +216,6 @@ def hugging_face_engine(
         return 2 * size**3 / shortest
 
     return train, measured_peak
-
-
-def hugging_face_data(shape: Shape, folder: Path, pad_id: int) -> list[np.ndarray]:
-    """Reads examples, padded to the full length.
-
-    Returns:
-      int64 [examples, L]: the ids, and 1 for tokens and 0 for padding. For pairs also the segments,
-      int64 [examples, L], and the labels, int64 [examples].
-    """
-    if shape.pairs:
-        return _pairs(shape, str(folder / shape.examples))
-    ids, offsets = (np.load(folder / f"{name}.npy") for name in ("ids", "offsets"))
-    documents = np.split(ids, offsets[1:-1])
-    rows = np.full([len(documents), shape.sequence_length], pad_id, np.int64)
-    mask = np.zeros_like(rows)
-    for row, seen, document in zip(rows, mask, documents, strict=True):
-        kept = document[: shape.sequence_length].copy()
-        kept[-1] = document[-1]  # [SEP] stays
-        row[: len(kept)], seen[: len(kept)] = kept, 1
-    return [rows, mask]
-
-
-def _pairs(shape: Shape, examples: str) -> list[np.ndarray]:
-    from tfbio.base.manifests import read_manifest
-    from tfbio.runs import pretraining_data
-
-    manifest = read_manifest(examples, "examples")
-    data = pretraining_data.training_dataset(
-        examples, manifest, shape.batch_size, 0, 0, PAIR_BATCHES
-    )
-    batches = list(data.as_numpy_iterator())
-    return [
-        np.concatenate([batch[name] for batch in batches]).astype(np.int64)
-        for name in ("input_ids", "input_mask", "segment_ids", "label")
-    ]
 
 
 def serve(engine: str, shape: Shape, folder: Path) -> None:
