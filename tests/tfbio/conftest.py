@@ -35,9 +35,6 @@ from tfbio.weights import hugging_face_weights, weight_names
 CPU = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(CPU, [tf.config.LogicalDeviceConfiguration()] * 2)
 tf.config.threading.set_inter_op_parallelism_threads(1)
-# A graph that runs a few steps is not worth rewriting: it takes a tenth of the tests' time. The
-# commands that tests start rewrite theirs.
-tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
 
 @pytest.fixture(scope="session")
