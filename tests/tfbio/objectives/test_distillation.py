@@ -83,7 +83,7 @@ def float64():
 
 
 def test_gradients_are_finite_differences(float64):
-    """Of the divergence by the logits, and of the cosine loss through a linear map."""
+    """Compares the gradient by the logits, and that of the cosine loss through a linear map."""
     logits, teacher_logits, hidden, taught = random_values()
     kernel = np.random.default_rng(2).normal(size=[3, 5])
     weights = np.array([1.0, 0.0, 1.0, 0.5])

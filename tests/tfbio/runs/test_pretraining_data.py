@@ -293,7 +293,7 @@ def test_what_does_not_fit_the_settings_is_refused(examples_folder, manifest):
 
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_trains_on_packed_examples(shallow, packed, cpu, tmp_path, capsys, jit_compile):
-    """With XLA the objective that is the quicker one to compile."""
+    """Takes the objective that XLA compiles more quickly."""
     run = dataclasses.replace(shallow.run, jit_compile=jit_compile)
     short = dataclasses.replace(shallow, num_train_steps=4, run=run)
     if jit_compile:

@@ -105,7 +105,7 @@ def stop_after(step, sent, command, folder):
 def test_a_trial_that_is_stopped_at_any_time_ends_with_the_same_bits(
     command, undisturbed, tmp_path
 ):
-    """By each signal, between two evaluations that come after the best one, and in the end."""
+    """Stops it by each signal, between two evaluations after the best one, and in the end."""
     assert scores(undisturbed)["step"] == 12
     assert [each["step"] for each in scores(undisturbed)["evaluations"]] == [12, 24, 36, 48, 60]
     folder = tmp_path / "out"
