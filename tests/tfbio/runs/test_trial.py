@@ -216,9 +216,12 @@ def test_two_workers_fine_tune_as_one(alone, together):
 
 
 @pytest.mark.slow
-def test_workers_that_are_stopped_go_on_with_the_same_bits(command, together, tmp_path):
-    undisturbed, folder = together[0], tmp_path / "out"
-    words = command(folder, **NO_DROPOUT)
+def test_workers_that_are_stopped_go_on_with_the_same_bits(command, tmp_path):
+    """Compares with workers that nobody stops, with dropout."""
+    undisturbed, folder = tmp_path / "undisturbed", tmp_path / "out"
+    (code, _, error), _ = Workers(command(undisturbed), undisturbed).end()
+    assert code == 0, error
+    words = command(folder)
     workers = Workers(words, folder)
     workers.send_after_step(24, signal.SIGTERM, EVALUATED)
     (code, said, error), (other_code, _, _) = workers.end()
