@@ -73,8 +73,8 @@ class Part(NamedTuple):
     def normal(self, shape: list[int], seed: tf.Tensor) -> tf.Tensor:
         """Draws a part's normal numbers in gradient accumulation: its rows of a global draw.
 
-        So the numbers of an example do not depend on the number of parts or replicas. Call it in a
-        replica's context.
+        So the numbers of an example depend on the number of parts or replicas by their rounding
+        alone. Call it in a replica's context.
 
         Args:
           shape: the shape of the result; its first dimension is the number of examples of this
