@@ -46,7 +46,7 @@ def pairs(examples: str, count: int) -> list[np.ndarray]:
 
     manifest = read_manifest(examples, "examples")
     data = pretraining_data.training_dataset(examples, manifest, count, 0, 0, 1)
-    (batch,) = data.as_numpy_iterator()
+    batch = next(data.as_numpy_iterator())
     return [
         batch[name].astype(np.int64) for name in ("input_ids", "input_mask", "segment_ids", "label")
     ]

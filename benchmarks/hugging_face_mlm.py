@@ -69,6 +69,38 @@ class HuggingFaceMaskedLanguageModel(HuggingFaceStep):
         self.update(loss)
         return loss.detach()
 
+    def own_loss(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        token_type_ids: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        masked: Masked | None = None,
+    ) -> torch.Tensor:
+        """Computes the sum of `losses` as `transformers` does, with the head of words everywhere.
+
+        This is the loss of `transformers.Trainer`. The head of words sees all positions, and -100
+        says which of them do not count.
+
+        Args:
+          input_ids, attention_mask, token_type_ids, labels, masked: those of `losses`.
+        """
+        masked = masked or self.mask(input_ids, attention_mask)
+        counted = torch.zeros_like(input_ids).scatter(1, masked.positions, masked.weights.long())
+        inputs = {"token_type_ids": token_type_ids} if token_type_ids is not None else {}
+        if self.pairs is not None:
+            is_bert = isinstance(self.model, transformers.BertForPreTraining)
+            inputs["next_sentence_label" if is_bert else "sentence_order_label"] = labels
+        words = input_ids.masked_fill(counted == 0, -100)
+        output = self.model(masked.input_ids, attention_mask=attention_mask, labels=words, **inputs)
+        return output.loss
+
+    def own_step(self, *batch: torch.Tensor) -> torch.Tensor:
+        """Takes one step of training, with the arguments of `own_loss`; returns the loss."""
+        loss = self.own_loss(*batch)
+        self.update(loss)
+        return loss.detach()
+
 
 def family_of(config: PretrainingConfig) -> str:
     """Returns the family in `transformers` that a model with these settings belongs to."""
@@ -82,6 +114,7 @@ def model_config(family: str, config: EncoderConfig, pad_id: int) -> transformer
     own = {}
     if family == "Albert":
         own["embedding_size"] = config.embedding_size
+        own["classifier_dropout_prob"] = 0.0  # as in ALBERT's own code
     elif family == "Roberta":
         # Positions begin behind `pad_token_id`, which tfbio says by `position_offset`.
         pad_id = config.position_offset - 1

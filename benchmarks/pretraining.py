@@ -15,7 +15,9 @@ read.
 tfbio runs the loop of `run_pretraining.py`, from the files that `data_prep.examples` writes, with
 `--packing` but for pairs. Hugging Face's step is `benchmarks/hugging_face_step.py`, on the same
 documents, one an example as its users have it, or on the same pairs, read and encoded before the
-clock starts; "dynamic" pads a batch to its longest example and not to the full length. Where a
+clock starts; "dynamic" pads a batch to its longest example and not to the full length. Its head of
+words sees the masked positions alone; "labels" is the loss that `transformers` itself computes from
+labels, whose head sees all positions (ELECTRA has none for pretraining). Where a
 recipe masks whole words, Hugging Face's step masks tokens, which is less work. ALBERT's recipe is
 measured with AdamW, as PyTorch has no LAMB. "tfbio_input" only reads, decodes, batches and
 masks: it says how far tfbio is from waiting for its examples.
@@ -66,6 +68,12 @@ class Shape:
     changes: tuple[str, ...] = ()  # in the settings of `hparams`
 
     @property
+    def engines(self) -> tuple[str, ...]:
+        """The engines that can train it."""
+        objective = config.load(PretrainingConfig, str(ROOT / "hparams" / self.hparams)).objective
+        return ENGINES if objective == "mlm" else ENGINES[:-1]
+
+    @property
     def examples(self) -> str:
         """The name of the folder of its examples."""
         return "_".join(filter(None, ["examples", str(self.sequence_length), self.pairs]))
@@ -104,11 +112,12 @@ SHAPES = {
             "encoder.num_attention_heads=12",
             "encoder.intermediate_size=3072",
             "optimizer=adamw",
+            "lamb_bias_correction=true",
             "mask_unit=token",
         ),
     ),
 }
-ENGINES = ("tfbio", "tfbio_input", "hugging_face", "hugging_face_dynamic")
+ENGINES = ("tfbio", "tfbio_input", "hugging_face", "hugging_face_dynamic", "hugging_face_labels")
 # Of "tfbio_input" for one step of the others; many, as it reads ahead while others compute.
 INPUT_STEPS = 500
 # Read for Hugging Face's step before the clock starts.
@@ -167,7 +176,7 @@ def tfbio_engine(
 
 
 def hugging_face_engine(
-    shape: Shape, folder: Path, dynamic: bool
+    shape: Shape, folder: Path, dynamic: bool, labels: bool
 ) -> tuple[Train, Callable[[], float]]:
     """Returns Hugging Face's training loop, and PyTorch's FLOP/s of matrix products."""
     import torch
@@ -192,6 +201,7 @@ def hugging_face_engine(
     else:
         ids, mask = hugging_face_data.documents(folder, shape.sequence_length, encoder.pad_id)
         others = []
+    step = model.own_step if labels else model.step
     rng = np.random.default_rng(0)
 
     def train(steps: int) -> tuple[int, int]:
@@ -201,7 +211,7 @@ def hugging_face_engine(
             longest = int(mask[rows].sum(1).max()) if dynamic else shape.sequence_length
             batch = [each[rows, :longest] for each in (ids, mask, *others[:1])]
             batch += [each[rows] for each in others[1:]]
-            model.step(*(torch.from_numpy(each) for each in batch))
+            step(*(torch.from_numpy(each) for each in batch))
             tokens += int(mask[rows].sum())
         return steps * shape.batch_size, tokens
 
@@ -224,7 +234,7 @@ def serve(engine: str, shape: Shape, folder: Path) -> None:
         train, measured_peak = tfbio_engine(shape, folder, input_alone=engine.endswith("input"))
     else:
         train, measured_peak = hugging_face_engine(
-            shape, folder, dynamic=engine.endswith("dynamic")
+            shape, folder, engine.endswith("dynamic"), engine.endswith("labels")
         )
     for line in sys.stdin:
         start = time.perf_counter()
@@ -274,12 +284,12 @@ def compare(name: str, folder: Path, rounds: int) -> None:
     """Prints the table of one shape."""
     shape = SHAPES[name]
     vocab_size = len((folder / "vocab.txt").read_text(encoding="utf-8").splitlines())
-    engines = {engine: Engine(engine, name, folder) for engine in ENGINES}
+    engines = {engine: Engine(engine, name, folder) for engine in shape.engines}
     for engine in engines.values():
         engine.train(2)  # compiles, and touches all memory
-    measured = {engine: [] for engine in ENGINES}
+    measured = {engine: [] for engine in engines}
     for _ in range(rounds):
-        for engine in ENGINES:
+        for engine in engines:
             measured[engine].append(engines[engine].train(shape.steps))
     for engine in engines.values():
         engine.end()
@@ -298,7 +308,7 @@ def compare(name: str, folder: Path, rounds: int) -> None:
     peak = max(turn[3] for turns in measured.values() for turn in turns)
     flops = objective_cost.example_flops(shape.config(vocab_size), shape.sequence_length)
     for engine, (sequences, tokens, megabytes, _) in medians.items():
-        # Shorter sequences cost less, so of "dynamic" the share is not known.
+        # "dynamic" and "labels" have other FLOPs, so their share is not known.
         known = engine in ("tfbio", "hugging_face")
         share = f"{sequences * flops / peak:.0%}" if known else ""
         print(
