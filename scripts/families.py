@@ -1,0 +1,132 @@
+"""The models that `compare_families.py` compares: each paper's, at one small size.
+
+A family keeps what its paper chose: objective, masks, optimizer, schedule, dropout, and the form of
+its examples. Size, vocabulary, batch, warm-up and the number of tokens are the same for all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from tfbio.base import config
+from tfbio.objectives.pretraining_config import PretrainingConfig
+
+HPARAMS = Path(__file__).resolve().parents[1] / "hparams"
+
+# What is the same for all, in place of the recipes' own.
+COMMON = {
+    "encoder.num_hidden_layers": 4,
+    "encoder.max_position_embeddings": 128,
+    "sequence_length": 128,
+    "final_sequence_length": 0,
+    "train_batch_size": 32,
+    "gradient_clip_groups": 1,
+    "run.parallel_parts": 2,
+    "run.stop_at_step": 0,
+    "run.keep_checkpoint_max": 1,
+}
+# Short runs need a longer warm-up than 1 % of the steps, which ELECTRA and ALBERT have.
+WARM_UP = 0.1
+
+
+def _width(hidden: int, embedding: int, heads: int, intermediate: int) -> dict[str, int]:
+    """Returns the settings of a width."""
+    return {
+        "encoder.hidden_size": hidden,
+        "encoder.embedding_size": embedding,
+        "encoder.num_attention_heads": heads,
+        "encoder.intermediate_size": intermediate,
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """A family of models at a small size.
+
+    Attributes:
+      title: its name in the table.
+      recipe: the file in `hparams/` whose choices it keeps.
+      examples: the `--objective` of its examples.
+      learning_rates: the three that are tried.
+      changes: further settings, by their names.
+    """
+
+    title: str
+    recipe: str
+    examples: str
+    learning_rates: tuple[float, float, float]
+    changes: dict[str, object] = dataclasses.field(
+        default_factory=lambda: _width(256, 256, 4, 1024)
+    )
+
+    def settings(
+        self, vocab_size: int, steps: int, learning_rate: float, seed: int, small: bool = False
+    ) -> dict[str, object]:
+        """Returns the settings of a run that differ from the recipe's, by their names.
+
+        Args:
+          vocab_size: words of the vocabulary.
+          steps: steps of the run.
+          learning_rate: the highest learning rate.
+          seed: the seed of all that is random.
+          small: True for an encoder that learns nothing, to try the commands.
+        """
+        evaluations = max(1, steps // 5)
+        changes = COMMON | self.changes | (_SMALL if small else {})
+        if self.recipe == "biolm_base.json":  # whose first rows hold no position
+            changes["encoder.max_position_embeddings"] += 2
+        return changes | {
+            "encoder.vocab_size": vocab_size,
+            "num_train_steps": steps,
+            "num_warmup_steps": round(WARM_UP * steps),
+            "learning_rate": learning_rate,
+            "seed": seed,
+            "run.eval_every_steps": evaluations,
+            "run.save_checkpoints_steps": evaluations,
+        }
+
+    def config(self, settings: dict[str, object]) -> PretrainingConfig:
+        """Returns all settings of a run.
+
+        Args:
+          settings: those of `settings`.
+
+        Raises:
+          ConfigError: they do not go together.
+        """
+        overrides = [f"{name}={value}" for name, value in settings.items()]
+        return config.load(PretrainingConfig, str(HPARAMS / self.recipe), overrides)
+
+
+_SMALL = _width(32, 32, 1, 64) | {"encoder.num_hidden_layers": 1, "train_batch_size": 8}
+
+FAMILIES = {
+    # The generator has a quarter of the width, as ELECTRA-small's (Clark et al., 2020, Table 6),
+    # which is as wide.
+    "bioelectra": Family(
+        "BioELECTRA",
+        "base.json",
+        "electra",
+        (5e-4, 1e-3, 2e-3),
+        _width(256, 256, 4, 1024) | {"generator_hidden_fraction": 0.25},
+    ),
+    "pubmedbert": Family("PubMedBERT", "pubmedbert.json", "next_sentence", (5e-4, 1e-3, 2e-3)),
+    "biom_bert": Family("BioM-BERT", "biom_bert_large.json", "electra", (5e-4, 1e-3, 2e-3)),
+    "biolm": Family("bio-lm", "biolm_base.json", "full_sentences", (5e-4, 1e-3, 2e-3)),
+    "biom_albert": Family(
+        "BioM-ALBERT, equal FLOPs",
+        "biom_albert.json",
+        "sentence_order",
+        (2e-3, 4e-3, 8e-3),
+        _width(256, 128, 4, 1024),
+    ),
+    # As many parameters as PubMedBERT's: four layers of 256 and embeddings of 256 make 5.3 million.
+    "biom_albert_wide": Family(
+        "BioM-ALBERT, equal parameters",
+        "biom_albert.json",
+        "sentence_order",
+        (1e-3, 2e-3, 4e-3),
+        _width(576, 128, 9, 2432),
+    ),
+}

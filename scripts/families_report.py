@@ -1,0 +1,220 @@
+"""Writes the table and the plot of `compare_families.py`."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from scripts.families import FAMILIES
+from tfbio.base import storage
+
+# How many standard errors of their difference two means must be apart.
+STANDARD_ERRORS = 2.0
+
+
+def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
+    """Returns the mean and its standard error, which is NaN for one value.
+
+    Args:
+      values: one for each seed.
+    """
+    mean = statistics.fmean(values)
+    if len(values) < 2:
+        return mean, math.nan
+    return mean, statistics.stdev(values) / math.sqrt(len(values))
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """Returns the ends of the 95 % interval of the mean, by Student's t; NaN for one value.
+
+    Args:
+      values: one for each seed.
+    """
+    from scipy import stats
+
+    mean, error = mean_and_error(values)
+    half = error * stats.t.ppf(0.975, len(values) - 1) if len(values) > 1 else math.nan
+    return mean - half, mean + half
+
+
+def standard_errors_apart(values: Sequence[float], others: Sequence[float]) -> float:
+    """Returns the difference of two means over the standard error of that difference.
+
+    Args:
+      values: one for each seed.
+      others: those that they are compared with.
+
+    Returns:
+      A float; NaN if one has fewer than two values. Infinite if neither varies.
+    """
+    (mean, error), (other, other_error) = mean_and_error(values), mean_and_error(others)
+    deviation = math.hypot(error, other_error)
+    if math.isnan(deviation):
+        return math.nan
+    return (mean - other) / deviation if deviation else math.copysign(math.inf, mean - other)
+
+
+def write(records: Sequence[dict], folder: str) -> None:
+    """Writes comparison.md, and comparison.png once there are scores and CPU times.
+
+    Args:
+      records: the lines of scores.jsonl.
+      folder: where to.
+    """
+    text = [
+        "# Families of models at one small size\n",
+        *_pretraining(records),
+        *(line for task in _tasks(records) for line in _scores(records, task)),
+    ]
+    if _draw(records, Path(folder, "comparison.png")):
+        text.append("![Scores against the CPU time of pretraining](comparison.png)")
+    storage.write_text(Path(folder, "comparison.md"), "\n".join(text) + "\n")
+
+
+def _of(records: Sequence[dict], stage: str, **key: object) -> list[dict]:
+    """Returns the records of a stage that have these values."""
+    return [x for x in records if x["stage"] == stage and key.items() <= x.items()]
+
+
+def _tasks(records: Sequence[dict]) -> list[str]:
+    return list(dict.fromkeys(record["task"] for record in _of(records, "finetuning")))
+
+
+def cpu_minutes(records: Sequence[dict], family: str) -> float | None:
+    """Returns the CPU minutes of a family's pretraining; None where they are not measured yet.
+
+    Args:
+      records: the lines of scores.jsonl.
+      family: its key in `FAMILIES`.
+    """
+    costs, runs = _of(records, "cost", family=family), _of(records, "pretraining", family=family)
+    if not costs or not runs:
+        return None
+    return costs[0]["cpu_seconds_per_step"] * runs[0]["steps"] / 60
+
+
+def _pretraining(records: Sequence[dict]) -> list[str]:
+    """Returns the table of the searches and of pretraining."""
+    lines = [
+        "## Pretraining\n",
+        "| family | parameters of the encoder | learning rates, with their held-out losses "
+        "| seeds | tokens | steps | CPU minutes |",
+        "|---|--:|---|--:|--:|--:|--:|",
+    ]
+    at_the_end = []
+    for name, family in FAMILIES.items():
+        searched, runs = (
+            _of(records, "search", family=name),
+            _of(records, "pretraining", family=name),
+        )
+        if not searched:
+            continue
+        rates = ", ".join(f"{x['learning_rate']:g}: {x['held_out_loss']:.3f}" for x in searched)
+        cells = [rates, str(len(runs))]
+        if runs:
+            run, minutes = runs[0], cpu_minutes(records, name)
+            cells += [f"{run['tokens']:,}", f"{run['steps']:,}"]
+            cells.append("" if minutes is None else f"{minutes:,.0f}")
+            cells.insert(0, f"{run['parameters'] / 1e6:.2f} M")
+            if run["learning_rate"] in (min(family.learning_rates), max(family.learning_rates)):
+                at_the_end.append(family.title)
+        else:
+            cells = ["", *cells, "", "", ""]
+        lines.append(f"| {family.title} | {' | '.join(cells)} |")
+    processors = sorted({record["processor"] for record in _of(records, "cost")})
+    if processors:
+        lines.append(f"\nCPU minutes are those of {' and of '.join(processors)}.")
+    if at_the_end:
+        lines.append(
+            f"\nThe best learning rate is at an end of the three for {', '.join(at_the_end)}: a "
+            "further one may be better."
+        )
+    return [*lines, ""]
+
+
+def _scores(records: Sequence[dict], task: str) -> list[str]:
+    """Returns the table of a task's scores on the test set, with a sentence on what it shows."""
+    metric = _of(records, "finetuning", task=task)[0]["metric"]
+    lines = [
+        f"## {task}: {metric} on the test set, %\n",
+        "| family | seeds | pretrained | 95 % interval | random weights | standard errors apart |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    apart = {}
+    for name, family in FAMILIES.items():
+        values, others = _values(records, task, name)
+        if not values or not others:
+            continue
+        mean, error = mean_and_error(values)
+        low, high = interval(values)
+        apart[name] = standard_errors_apart(values, others)
+        known = not math.isnan(error)
+        lines.append(
+            f"| {family.title} | {len(values)} | {mean:.2f} | "
+            f"{f'{low:.2f} to {high:.2f}' if known else ''} | "
+            f"{mean_and_error(others)[0]:.2f} | "
+            f"{'' if math.isnan(apart[name]) else f'{apart[name]:.1f}'} |"
+        )
+    return [*lines, "", _verdict(apart), ""]
+
+
+def _values(records: Sequence[dict], task: str, name: str) -> tuple[list[float], list[float]]:
+    """Returns the scores in percent of each seed, pretrained and of random weights."""
+    found = [
+        _of(records, "finetuning", task=task, family=name, start=start)
+        for start in ("pretrained", "random")
+    ]
+    values, others = ([100 * record["score"] for record in each] for each in found)
+    return values, others
+
+
+def _verdict(apart: dict[str, float]) -> str:
+    """Says for which families the task shows that they learnt something."""
+    unknown = [FAMILIES[name].title for name, errors in apart.items() if math.isnan(errors)]
+    shown = [name for name, errors in apart.items() if errors >= STANDARD_ERRORS]
+    none = [FAMILIES[name].title for name, errors in apart.items() if errors < STANDARD_ERRORS]
+    sentences = []
+    if shown:
+        titles = "; ".join(FAMILIES[name].title for name in shown)
+        sentences.append(
+            f"Pretraining helps by {STANDARD_ERRORS:g} standard errors or more: {titles}."
+        )
+    if none:
+        sentences.append(f"This task shows nothing of: {'; '.join(none)}.")
+    if unknown:
+        sentences.append(f"One seed says nothing about chance: {'; '.join(unknown)}.")
+    return " ".join(sentences)
+
+
+def _draw(records: Sequence[dict], path: Path) -> bool:
+    """Draws the scores against CPU minutes, a panel for each task; returns False without any."""
+    from matplotlib.figure import Figure
+
+    tasks = _tasks(records)
+    minutes = {name: cpu_minutes(records, name) for name in FAMILIES}
+    drawn = [name for name in FAMILIES if minutes[name] is not None]
+    if not tasks or not drawn:
+        return False
+    figure = Figure(figsize=(5 * len(tasks), 4.4), layout="constrained")
+    panels = figure.subplots(1, len(tasks), squeeze=False)[0]
+    for axis, task in zip(panels, tasks, strict=True):
+        for number, name in enumerate(drawn):
+            values, others = _values(records, task, name)
+            if not values:
+                continue
+            mean, (low, high) = statistics.fmean(values), interval(values)
+            bars = None if math.isnan(low) else [[mean - low], [high - mean]]
+            colour = f"C{number}"
+            title = FAMILIES[name].title
+            axis.errorbar(minutes[name], mean, bars, fmt="o", capsize=3, color=colour, label=title)
+            if others:
+                axis.plot(0, statistics.fmean(others), "x", color=colour)
+        axis.set(xlabel="CPU minutes of pretraining (x: random weights)", title=task)
+        axis.set_ylabel(f"{_of(records, 'finetuning', task=task)[0]['metric']}, %")
+        axis.grid(alpha=0.3)
+    panels[0].legend(fontsize=8)
+    with storage.written_whole(path) as stream:
+        figure.savefig(stream, format="png", dpi=120)
+    return True

@@ -1,0 +1,198 @@
+"""The comparison of families: what is equal, what is a family's own, its arithmetic, its runs."""
+
+import dataclasses
+import json
+import math
+from types import SimpleNamespace
+
+import pytest
+
+from scripts import compare_families, families_report
+from scripts.families import COMMON, FAMILIES, HPARAMS
+from tests import forked
+from tfbio.base import config
+from tfbio.base.manifests import read_manifest
+from tfbio.models.encoder_cost import encoder_flops
+from tfbio.objectives import objective_cost
+from tfbio.objectives.pretraining_config import PretrainingConfig
+
+VOCABULARY, STEPS, RATE = 8192, 7000, 1e-3
+
+
+def settings_of(name, **changes):
+    family = FAMILIES[name]
+    return family.config(family.settings(VOCABULARY, STEPS, RATE, seed=0) | changes)
+
+
+def flattened(settings, prefix=""):
+    """The settings by their names."""
+    flat = {}
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if dataclasses.is_dataclass(value):
+            flat |= flattened(value, f"{prefix}{field.name}.")
+        else:
+            flat[prefix + field.name] = value
+    return flat
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_family_keeps_all_that_is_not_the_same_for_all(name):
+    recipe = config.load(PretrainingConfig, str(HPARAMS / FAMILIES[name].recipe))
+    before, after = flattened(recipe), flattened(settings_of(name))
+    changed = {setting for setting, value in after.items() if before[setting] != value}
+    size = {f"encoder.{x}" for x in ("vocab_size", "hidden_size", "embedding_size")}
+    size |= {f"encoder.{x}" for x in ("num_attention_heads", "intermediate_size")}
+    budget = {"num_train_steps", "num_warmup_steps", "learning_rate", "seed"}
+    bookkeeping = {"run.eval_every_steps", "run.save_checkpoints_steps", "run.parallel_parts"}
+    allowed = size | budget | bookkeeping | set(COMMON) | {"generator_hidden_fraction"}
+    assert changed <= allowed
+    own = {"objective", "mask_unit", "mask_prob", "optimizer", "schedule", "decay_all"}
+    assert not own & allowed
+
+
+def test_all_have_one_size_but_for_albert():
+    shapes = {name: settings_of(name).encoder for name in FAMILIES}
+    for name, shape in shapes.items():
+        assert shape.num_hidden_layers == 4 and shape.vocab_size == VOCABULARY
+        if not name.startswith("biom_albert"):
+            assert (shape.hidden_size, shape.embedding_size) == (256, 256)
+            assert (shape.num_attention_heads, shape.intermediate_size) == (4, 1024)
+    settings = [settings_of(name) for name in FAMILIES]
+    assert {(x.train_batch_size, x.sequence_length, x.num_warmup_steps) for x in settings} == {
+        (32, 128, 700)
+    }
+
+
+def test_one_albert_has_as_many_flops_and_the_other_as_many_parameters():
+    flops = {name: encoder_flops(settings_of(name).encoder, 128) for name in FAMILIES}
+    counts = {name: objective_cost.parameters(settings_of(name)).encoder for name in FAMILIES}
+    # The embeddings of half the size are projected, which is 3 % of its FLOPs more.
+    assert flops["biom_albert"] == pytest.approx(flops["pubmedbert"], rel=0.04)
+    assert counts["biom_albert_wide"] == pytest.approx(counts["pubmedbert"], rel=0.01)
+
+
+def test_means_and_intervals_are_those_of_students_t():
+    values = [60.0, 62.0, 64.0]
+    assert families_report.mean_and_error(values) == pytest.approx((62, 2 / math.sqrt(3)))
+    # The 97.5 % quantile with 2 degrees of freedom is 4.303 in every table.
+    low, high = families_report.interval(values)
+    assert (low, high) == pytest.approx((62 - 4.303 * 1.1547, 62 + 4.303 * 1.1547), abs=1e-3)
+    assert families_report.standard_errors_apart(values, [50.0, 50.0, 50.0]) == pytest.approx(
+        12 / (2 / math.sqrt(3))
+    )
+    assert families_report.standard_errors_apart([1.0, 3.0], [5.0, 7.0]) == pytest.approx(
+        -4 / math.sqrt(2)
+    )
+    assert all(map(math.isnan, families_report.interval([60.0])))
+    assert math.isnan(families_report.standard_errors_apart([60.0], values))
+
+
+def record(stage, family="biolm", **figures):
+    return {"stage": stage, "family": family, "settings": "", **figures}
+
+
+def scored(family, start, *scores):
+    return [
+        record(
+            "finetuning",
+            family,
+            task="sentence_roles",
+            seed=seed,
+            start=start,
+            metric="accuracy",
+            score=score,
+        )
+        for seed, score in enumerate(scores)
+    ]
+
+
+def test_the_report_says_what_is_shown_and_what_is_not(tmp_path):
+    records = [
+        *(record("search", learning_rate=rate, held_out_loss=rate) for rate in (5e-4, 1e-3, 2e-3)),
+        record(
+            "pretraining",
+            seed=0,
+            learning_rate=5e-4,
+            steps=7000,
+            tokens=30_000_000,
+            parameters=5_290_240,
+        ),
+        record("cost", cpu_seconds_per_step=0.6, processor="2 cores of X"),
+        *scored("biolm", "pretrained", 0.60, 0.62, 0.64),
+        *scored("biolm", "random", 0.5, 0.51, 0.52),
+        *scored("pubmedbert", "pretrained", 0.50, 0.52, 0.51),
+        *scored("pubmedbert", "random", 0.5, 0.51, 0.52),
+        *scored("biom_bert", "pretrained", 0.7),
+        *scored("biom_bert", "random", 0.5),
+    ]
+    families_report.write(records, tmp_path)
+    text = (tmp_path / "comparison.md").read_text()
+    assert "| bio-lm | 5.29 M | 0.0005: 0.001, 0.001: 0.001, 0.002: 0.002 | 1 |" in text
+    assert "| 30,000,000 | 7,000 | 70 |" in text  # 7,000 steps of 0.6 s
+    assert "at an end of the three for bio-lm" in text and "2 cores of X" in text
+    # 2 and 1 of standard deviation: errors of 1.155 and 0.577, so 11 points are 8.5 errors.
+    assert "| bio-lm | 3 | 62.00 | 57.03 to 66.97 | 51.00 | 8.5 |" in text
+    assert "| BioM-BERT | 1 | 70.00 |  | 50.00 |  |" in text
+    assert "by 2 standard errors or more: bio-lm." in text
+    assert "shows nothing of: PubMedBERT." in text
+    assert "One seed says nothing about chance: BioM-BERT." in text
+    assert (tmp_path / "comparison.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.fixture
+def typed(monkeypatch):
+    """Runs the commands in processes of their own; gives those that were run."""
+    typed = []
+
+    def run(command, cwd, check):
+        typed.append(" ".join(command[1:]))
+        if len(typed) == typed_until[0]:
+            raise KeyboardInterrupt
+        return forked.run(command, cwd=cwd)
+
+    typed_until = [0]
+    monkeypatch.setattr(compare_families, "subprocess", SimpleNamespace(run=run))
+    return typed, typed_until
+
+
+def test_an_interrupted_comparison_goes_on_and_repeats_nothing(typed, tmp_path):
+    commands, stop_at = typed
+
+    def compare(families, seeds=1, until=0):
+        commands.clear()
+        stop_at[0] = until
+        compare_families.Comparison(str(tmp_path), small=True).run(families, seeds)
+        return [command for command in commands if command.startswith("run_")]
+
+    def stages():
+        lines = (tmp_path / "scores.jsonl").read_text().splitlines()
+        return [json.loads(line) for line in lines]
+
+    # Documents, vocabulary, labelled sentences, examples, three learning rates, the run itself.
+    with pytest.raises(KeyboardInterrupt):
+        compare(["pubmedbert"], until=8)
+    assert [record["stage"] for record in stages()] == ["search"] * 3
+    rest = compare(["pubmedbert"])
+    assert [command.split()[0] for command in rest] == [
+        "run_pretraining.py",
+        *["run_finetuning.py"] * 2,
+        *["run_pretraining.py"] * 2,
+    ]
+    records = stages()
+    best = min(records[:3], key=lambda record: record["held_out_loss"])
+    assert f"learning_rate={best['learning_rate']}" in rest[0].split()
+    assert "--from_scratch" in rest[2] and "--from_scratch" not in rest[1]
+    (run,) = (record for record in records if record["stage"] == "pretraining")
+    # As many tokens of text as were asked for, or less than a step more, in batches of 8.
+    counts = read_manifest(tmp_path / "examples_next_sentence", "examples").counts
+    per_step = 8 * counts["tokens"] / counts["examples"]
+    assert run["steps"] == math.ceil(run["tokens"] / per_step) > 10
+    assert 0 <= run["held_out"]["sentence_pair_balanced_accuracy"] <= 1
+    scores = [record for record in records if record["stage"] == "finetuning"]
+    for record in scores:
+        folder = tmp_path / "finetuned" / "sentence_roles" / f"pubmedbert_seed_0_{record['start']}"
+        kept = json.loads((folder / "scores.json").read_text())
+        assert record["score"] == kept["mean"] and kept["trials"][0]["seed"] == 0
+    assert compare(["pubmedbert"]) == []
+    assert "| PubMedBERT | 1 |" in (tmp_path / "comparison.md").read_text()
