@@ -130,3 +130,16 @@ FAMILIES = {
         _width(576, 128, 9, 2432),
     ),
 }
+
+# Fine-tuning is the same for all families: the mean over all tokens, since short pretraining
+# teaches the encoder no use of [CLS], and one learning rate for all layers.
+FINETUNING = "--set learning_rate=3e-4 --set layerwise_lr_decay=1.0 --set sequence_length=128"
+TASKS = {
+    "sentence_roles": "--set classification.pooling=mean --set max_train_examples=4000 "
+    "--set train_batch_size=32 --set num_train_epochs=5",
+    "bc5cdr_chem": "--set train_batch_size=32 --set num_train_epochs=5",
+    "ncbi_disease": "--set train_batch_size=32 --set num_train_epochs=5",
+    "hoc": "--set multilabel.pooling=mean --set train_batch_size=32 --set num_train_epochs=5",
+}
+TRIALS = 3  # seeds of fine-tuning for each pretrained encoder
+SMALL_FINETUNING = "--set max_train_examples=64 --set max_dev_examples=64 --set num_train_epochs=1"

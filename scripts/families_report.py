@@ -18,7 +18,7 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
     """Returns the mean and its standard error, which is NaN for one value.
 
     Args:
-      values: one for each seed.
+      values: one for each seed, at least one.
     """
     mean = statistics.fmean(values)
     if len(values) < 2:
@@ -139,52 +139,55 @@ def _scores(records: Sequence[dict], task: str) -> list[str]:
     metric = _of(records, "finetuning", task=task)[0]["metric"]
     lines = [
         f"## {task}: {metric} on the test set, %\n",
-        "| family | seeds | pretrained | 95 % interval | random weights | standard errors apart |",
+        "| family | seeds of pretraining | pretrained | 95 % interval | random weights "
+        "| standard errors apart |",
         "|---|--:|--:|--:|--:|--:|",
     ]
-    apart = {}
+    apart, of_one_seed = {}, []
     for name, family in FAMILIES.items():
-        values, others = _values(records, task, name)
+        values, others = _values(records, task, name, "pretrained"), _values(records, task, name)
         if not values or not others:
             continue
-        mean, error = mean_and_error(values)
+        seeds = len(_of(records, "finetuning", task=task, family=name, start="pretrained"))
+        if seeds == 1:
+            of_one_seed.append(family.title)
         low, high = interval(values)
         apart[name] = standard_errors_apart(values, others)
-        known = not math.isnan(error)
         lines.append(
-            f"| {family.title} | {len(values)} | {mean:.2f} | "
-            f"{f'{low:.2f} to {high:.2f}' if known else ''} | "
-            f"{mean_and_error(others)[0]:.2f} | "
-            f"{'' if math.isnan(apart[name]) else f'{apart[name]:.1f}'} |"
+            f"| {family.title} | {seeds} | {statistics.fmean(values):.2f} | {low:.2f} to {high:.2f}"
+            f" | {statistics.fmean(others):.2f} | {apart[name]:.1f} |"
         )
-    return [*lines, "", _verdict(apart), ""]
+    return [*lines, "", _verdict(apart, of_one_seed), ""]
 
 
-def _values(records: Sequence[dict], task: str, name: str) -> tuple[list[float], list[float]]:
-    """Returns the scores in percent of each seed, pretrained and of random weights."""
-    found = [
-        _of(records, "finetuning", task=task, family=name, start=start)
-        for start in ("pretrained", "random")
-    ]
-    values, others = ([100 * record["score"] for record in each] for each in found)
-    return values, others
+def _values(records: Sequence[dict], task: str, name: str, start: str = "random") -> list[float]:
+    """Returns the scores in percent: the mean of each seed of pretraining.
+
+    Of one seed of pretraining, and of random weights, those of each seed of fine-tuning.
+    """
+    found = _of(records, "finetuning", task=task, family=name, start=start)
+    of_seeds = [[100 * score for score in record["scores"]] for record in found]
+    if len(of_seeds) == 1:
+        return of_seeds[0]
+    return [statistics.fmean(scores) for scores in of_seeds]
 
 
-def _verdict(apart: dict[str, float]) -> str:
+def _verdict(apart: dict[str, float], of_one_seed: Sequence[str]) -> str:
     """Says for which families the task shows that they learnt something."""
-    unknown = [FAMILIES[name].title for name, errors in apart.items() if math.isnan(errors)]
-    shown = [name for name, errors in apart.items() if errors >= STANDARD_ERRORS]
+    shown = [FAMILIES[name].title for name, errors in apart.items() if errors >= STANDARD_ERRORS]
     none = [FAMILIES[name].title for name, errors in apart.items() if errors < STANDARD_ERRORS]
     sentences = []
     if shown:
-        titles = "; ".join(FAMILIES[name].title for name in shown)
         sentences.append(
-            f"Pretraining helps by {STANDARD_ERRORS:g} standard errors or more: {titles}."
+            f"Pretraining helps by {STANDARD_ERRORS:g} standard errors or more: {'; '.join(shown)}."
         )
     if none:
         sentences.append(f"This task shows nothing of: {'; '.join(none)}.")
-    if unknown:
-        sentences.append(f"One seed says nothing about chance: {'; '.join(unknown)}.")
+    if of_one_seed:
+        sentences.append(
+            "With one seed of pretraining, the interval is over seeds of fine-tuning alone: "
+            f"{'; '.join(of_one_seed)}."
+        )
     return " ".join(sentences)
 
 
@@ -201,16 +204,18 @@ def _draw(records: Sequence[dict], path: Path) -> bool:
     panels = figure.subplots(1, len(tasks), squeeze=False)[0]
     for axis, task in zip(panels, tasks, strict=True):
         for number, name in enumerate(drawn):
-            values, others = _values(records, task, name)
-            if not values:
+            values, others = (
+                _values(records, task, name, "pretrained"),
+                _values(records, task, name),
+            )
+            if not values or not others:
                 continue
-            mean, (low, high) = statistics.fmean(values), interval(values)
-            bars = None if math.isnan(low) else [[mean - low], [high - mean]]
-            colour = f"C{number}"
-            title = FAMILIES[name].title
-            axis.errorbar(minutes[name], mean, bars, fmt="o", capsize=3, color=colour, label=title)
-            if others:
-                axis.plot(0, statistics.fmean(others), "x", color=colour)
+            colour, title = f"C{number}", FAMILIES[name].title
+            for place, scores, mark in ((minutes[name], values, "o"), (0, others, "x")):
+                mean, (low, high) = statistics.fmean(scores), interval(scores)
+                bars = [[mean - low], [high - mean]]
+                label = title if mark == "o" else None
+                axis.errorbar(place, mean, bars, fmt=mark, capsize=3, color=colour, label=label)
         axis.set(xlabel="CPU minutes of pretraining (x: random weights)", title=task)
         axis.set_ylabel(f"{_of(records, 'finetuning', task=task)[0]['metric']}, %")
         axis.grid(alpha=0.3)
