@@ -6,6 +6,7 @@ The values are typed here from the papers, and not read from `hparams/`: a paper
 that an arm changes. Where a paper is silent, they are those of the code that it names.
 """
 
+import dataclasses
 import json
 import re
 import signal
@@ -21,7 +22,9 @@ from data_prep.running import pipeline
 from tests import forked
 from tfbio.base.config import load
 from tfbio.objectives.pretraining_config import PretrainingConfig
-from tfbio.planning import pretraining_cost
+from tfbio.objectives.pretraining_run import PretrainingRun
+from tfbio.planning import pretraining_cost, pretraining_cost_on_tpu
+from tfbio.training.devices import DEVICES
 
 ROOT = Path(__file__).parents[1]
 HPARAMS = ROOT / "hparams"
@@ -336,27 +339,60 @@ def test_costs_are_those_of_a_dry_run():
     assert "| 2.76 |" in row  # BioM's Table 1: 690K steps
 
 
-# The recipes that the TPU's compiler has compiled, with the batch of a core in the paper's run.
+# The recipes that the TPU's compiler has compiled, with those that have the same step, and the
+# examples of a core.
 COMPILED = [
-    ("base", "v3-8", 128, 64),
-    ("base", "v3-8", 512, 64),
+    ("base bioelectra_pmc bioelectra_pmc_2m", "v3-8", 128, 64),
+    (
+        "base base_phase2 base_phase2_200k bioelectra_pmc bioelectra_pmc_2m",
+        *("v3-8", 512, 64),
+    ),
     ("biom_electra_base", "v3-32", 512, 32),
+    ("pubmedbert pubmedbert_pmc pubmedbert_pmc_100k", "v3-8", 512, 1024),
 ]
+# What a step's memory does not depend on, beside the length, which a phase has.
+NUMBERS = {
+    "num_train_steps": 100_000,
+    "num_warmup_steps": 1_000,
+    "learning_rate": 1e-4,
+    "sequence_length": 512,
+    "final_sequence_length": 0,
+    "corpus_switch_steps": (),
+    "comment": "",
+    "run": PretrainingRun(),
+}
 
 
-@pytest.mark.parametrize(("name", "tpu", "length", "batch"), COMPILED)
-def test_the_manual_says_what_the_compiler_said(name, tpu, length, batch):
-    encoder = load(PretrainingConfig, str(HPARAMS / f"{name}.json")).encoder
+@pytest.mark.parametrize(("names", "tpu", "length", "batch"), COMPILED)
+def test_the_manual_says_what_the_compiler_said(names, tpu, length, batch):
+    settings, *others = (
+        load(PretrainingConfig, str(HPARAMS / f"{name}.json")) for name in names.split()
+    )
+    for other in others:
+        assert dataclasses.replace(other, **NUMBERS) == dataclasses.replace(settings, **NUMBERS)
+    for each in settings, *others:
+        assert length in [phase_length for phase_length, _ in each.phases()]
     rows = set()
     for path in (ROOT / "benchmarks" / "tpu").glob("*.json"):
         result = json.loads(path.read_text())
         made = load(PretrainingConfig, json.dumps(result["settings"]))
-        found = (result["tpu"], result["length"], result["batch_per_core"], made.objective)
-        same = made.encoder == encoder and made.gradient_clip_groups == 1
-        if same and found == ("v3-8", length, batch, "electra"):
-            memory = f"{result['needed_bytes'] / 1e9:.2f} of 17"
-            rows.add(f"| `{name}` | {tpu} | {length} | {batch} | {result['parts']} | {memory} |")
+        found = (result["tpu"], result["length"], result["batch_per_core"])
+        if found == ("v3-8", length, batch) and shape_of(made) == shape_of(settings):
+            estimated = pretraining_cost_on_tpu.memory(made, DEVICES["tpu-v3-8"]) / 1e9
+            memory = f"{result['needed_bytes'] / 1e9:.2f} of 17 | {estimated:.2f} |"
+            recipes_of_row = ", ".join(f"`{name}`" for name in names.split())
+            sizes = f"{tpu} | {length} | {batch:,} | {result['parts']}"
+            rows.add(f"| {recipes_of_row} | {sizes} | {memory}\n")
     assert len(rows) == 1 and rows.pop() in page()
+
+
+def shape_of(settings):
+    """Returns the settings that a step's memory depends on."""
+    return (
+        *(settings.objective, settings.encoder, settings.mask_prob, settings.optimizer),
+        settings.generator if settings.has_generator else None,
+        *(settings.sentence_pair_loss, settings.distillation, settings.adversarial),
+    )
 
 
 # --- A run of each family ------------------------------------------------------------------------
