@@ -349,6 +349,10 @@ COMPILED = [
     ),
     ("biom_electra_base", "v3-32", 512, 32),
     ("pubmedbert pubmedbert_pmc pubmedbert_pmc_100k", "v3-8", 512, 1024),
+    (
+        "biolm_base biolm_base_pm biolm_base_pm_voc biolm_base_pm_m3 biolm_base_control",
+        *("v3-8", 512, 1024),
+    ),
 ]
 # What a step's memory does not depend on, beside the length, which a phase has.
 NUMBERS = {
