@@ -353,6 +353,7 @@ COMPILED = [
         "biolm_base biolm_base_pm biolm_base_pm_voc biolm_base_pm_m3 biolm_base_control",
         *("v3-8", 512, 1024),
     ),
+    ("biom_bert_large", "v3-8", 512, 512),
 ]
 # What a step's memory does not depend on, beside the length, which a phase has.
 NUMBERS = {
@@ -383,11 +384,12 @@ def test_the_manual_says_what_the_compiler_said(names, tpu, length, batch):
         found = (result["tpu"], result["length"], result["batch_per_core"])
         if found == ("v3-8", length, batch) and shape_of(made) == shape_of(settings):
             estimated = pretraining_cost_on_tpu.memory(made, DEVICES["tpu-v3-8"]) / 1e9
-            memory = f"{result['needed_bytes'] / 1e9:.2f} of 17 | {estimated:.2f} |"
+            needed = result.get("needed_bytes")
+            memory = f"{needed / 1e9:.2f} of 17" if needed else "does not fit 17"
             recipes_of_row = ", ".join(f"`{name}`" for name in names.split())
             sizes = f"{tpu} | {length} | {batch:,} | {result['parts']}"
-            rows.add(f"| {recipes_of_row} | {sizes} | {memory}\n")
-    assert len(rows) == 1 and rows.pop() in page()
+            rows.add(f"| {recipes_of_row} | {sizes} | {memory} | {estimated:.2f} |\n")
+    assert rows and not [row for row in rows if row not in page()]
 
 
 def shape_of(settings):

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import re
 
 import pytest
 
@@ -75,6 +76,14 @@ def test_flops_are_those_of_the_compiled_program(path):
     if "error" not in result:
         planned = result["batch_per_core"] * tpu_cost.example_flops(made, made.sequence_length)
         assert planned == pytest.approx(result["flops"], rel=0.03)
+
+
+@each_program
+def test_a_device_has_the_memory_that_the_compiler_gives_a_program(path):
+    _, device, result = read(path)
+    if "error" in result:
+        (available,) = re.findall(r"exceeds available HBM \(([\d.]+)G\)", result["error"])
+        assert device.memory == pytest.approx(float(available) * 2**30)
 
 
 def test_lengths_are_padded_to_128():
