@@ -77,7 +77,8 @@ def run(
     Returns:
       [batch * length, hidden_size], the last layer's output, in the dtype of `hidden`.
     """
-    weights = [_weights(layer) for layer in layers]
+    weights_of = {layer: _weights(layer) for layer in dict.fromkeys(layers)}
+    weights = [weights_of[layer] for layer in layers]
     layer = functools.partial(_layer, config)
     return tf.transpose(layer_loop.run(layer, weights, tf.transpose(hidden), attention_bias, seeds))
 

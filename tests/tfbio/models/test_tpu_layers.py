@@ -69,6 +69,31 @@ def test_the_loop_has_the_layers_outputs_and_gradients(name, compiled, for_tpu):
         assert error < 1e-5, (variable.name, error)
 
 
+def test_layers_that_share_their_weights_have_them_once(for_tpu):
+    """A copy of the weights for each layer, and of their gradients, was 10 GB of ALBERT-xxlarge."""
+    shape = SHAPES["albert"]
+    made, batch = encoder.Encoder(shape), batch_of(shape)
+
+    @tf.function
+    def run():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(made(**batch, seed=tf.constant([3, 4])))
+        return tape.gradient(loss, made.variables)
+
+    for_tpu()
+    graph = run.get_concrete_function().graph
+    bodies = [
+        graph._get_function(op.get_attr("body").name).graph
+        for op in graph.get_operations()
+        if op.type in ("While", "StatelessWhile")
+    ]
+    (layer,) = made.transformer_layers
+    stacked = [shape.num_hidden_layers, *layer.query_key_value.kernel.shape]
+    operations = [op for each in (graph, *bodies) for op in each.get_operations()]
+    assert len(bodies) == 2 and layer.query_key_value.kernel.shape == [32, 96]
+    assert not [op for op in operations for output in op.outputs if output.shape == stacked]
+
+
 def test_the_loop_multiplies_nothing_large_again(for_tpu):
     """Of products, the backward pass has two for each of the forward's, and the scores anew."""
     made, batch = encoder.Encoder(SHAPE), batch_of(SHAPE)
