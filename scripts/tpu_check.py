@@ -16,6 +16,8 @@ table compares the estimates of `--dry_run` with the compiler.
 in benchmarks/tpu/, by the hash of the program, and no program is compiled twice.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import hashlib
 import json
@@ -27,6 +29,7 @@ import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 from absl import flags
 
@@ -36,6 +39,11 @@ from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.planning import hlo_cost, pretraining_cost
 from tfbio.planning import pretraining_cost_on_tpu as tpu_cost
 from tfbio.training import devices, precision
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from tfbio.objectives.masked_language_model import MaskedLanguageModel
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPILER = "libtpu 0.0.52"
@@ -190,13 +198,28 @@ def _lower(settings: PretrainingConfig, cores: int) -> str:
     words = settings.encoder.vocab_size
     # Which tokens these are does not change the program.
     tokens = SimpleNamespace(cls_id=2, sep_id=3, pad_id=0, mask_id=4, begins_word=[True] * words)
-    trainer = Pretrainer(settings, tokens, strategy)
+    trainer = Pretrainer(settings, tokens, strategy, _make_teacher(settings, strategy))
     shape = [settings.train_batch_size // cores, settings.sequence_length]
     rows = {name: tf.ones(shape, tf.int32) for name in PACKED}
     if settings.sentence_pair_loss:  # whose examples are not packed
         rows = {name: tf.ones(shape, tf.int32) for name in FEATURES}
         rows["label"] = tf.ones(shape[:1], tf.int32)
     return tpu_program.stablehlo(strategy, trainer.replica_train_step, rows)
+
+
+def _make_teacher(
+    settings: PretrainingConfig, strategy: tf.distribute.Strategy
+) -> MaskedLanguageModel | None:
+    """Makes the teacher of a distillation with new weights; None where there is none."""
+    if not settings.distillation.has_teacher:
+        return None
+    from tfbio.objectives.masked_language_model import MaskedLanguageModel
+
+    shape = settings.distillation.teacher(settings.encoder)
+    # The settings name no heads: those of BERT and RoBERTa have 64 units each.
+    shape = dataclasses.replace(shape, num_attention_heads=shape.hidden_size // 64)
+    with strategy.scope():
+        return MaskedLanguageModel(PretrainingConfig(objective="mlm", encoder=shape))
 
 
 FEATURES = ("input_ids", "input_mask", "segment_ids")

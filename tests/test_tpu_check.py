@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tfbio.base import config
+from tfbio.objectives import objective_cost
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.planning import pretraining_cost_on_tpu as tpu_cost
 
@@ -26,6 +27,11 @@ TINY = {
     "untied_generator": False,
     "sequence_length": 128,
     "train_batch_size": 64,
+}
+STUDENT = {
+    **TINY,
+    "objective": "mlm",
+    "distillation": {"kl_weight": 2.0, "teacher_num_hidden_layers": 3},
 }
 
 
@@ -69,6 +75,24 @@ def test_a_step_compiles_for_a_tpu(tpu, tmp_path):
     before = path.stat().st_mtime_ns
     again = run(*flags, "--compiler=/bin/false")
     assert again.stdout == done.stdout and path.stat().st_mtime_ns == before
+
+
+@pytest.mark.skipif(not PYTHON.exists(), reason=f"no compiler at {PYTHON}: make tpu-check")
+def test_the_step_of_a_student_compiles_with_its_teacher(tmp_path):
+    done = run(f"--hparams={json.dumps(STUDENT)}", "--tpu=v3-8", f"--results={tmp_path}")
+    assert done.returncode == 0, done.stderr
+    (path,) = tmp_path.iterdir()
+    result = json.loads(path.read_text())
+    kept = config.load(PretrainingConfig, json.dumps(result["settings"]))
+    # The products of both, to the 3 % of test_pretraining_cost_on_tpu.py: a teacher has more.
+    planned = tpu_cost.example_flops(kept, 128)
+    assert result["flops"] == pytest.approx(8 * planned, rel=0.03)
+    assert objective_cost.teacher_flops(kept, 128) > 0.2 * planned
+    # Its weights are arguments, and have neither Adam's averages nor gradients.
+    learnt = objective_cost.parameters(kept).all
+    others = result["argument_bytes"] - 3 * 4 * learnt
+    assert others == pytest.approx(4 * objective_cost.teacher_parameters(kept), rel=0.05)
+    assert result["all_reduced_bytes"] == pytest.approx(4 * learnt, rel=0.02)
 
 
 @pytest.mark.parametrize(
