@@ -19,7 +19,8 @@ class HeadConfig:
       mlp_layers, mlp_size: the layers of the MLP, and the units of each; 0 for as many as the
         encoder has.
       token_layer: "linear" (none); "lstm", a `BiLSTM` on the tokens, of which pooling "first" takes
-        the last state of both directions; or "crf", a CRF on the logits, of tokens only.
+        the last state of both directions; or, of tokens only, "mlp", an `MLP` on each token, or
+        "crf", a CRF on the logits.
       beam_size: 0; or the number of starts that ELECTRA's head for answers, `SpanHead`, takes.
     """
 
@@ -32,3 +33,8 @@ class HeadConfig:
     mlp_size: int = 0
     token_layer: str = "linear"
     beam_size: int = 0
+
+    @property
+    def has_mlp(self) -> bool:
+        """True if the head has an `MLP` below its last layer, on tokens or on texts."""
+        return "mlp" in (self.text_layer, self.token_layer)

@@ -1,4 +1,4 @@
-"""The hidden layers of a multi-layer perceptron, on the vectors of texts."""
+"""The hidden layers of a multi-layer perceptron, on the vectors of tokens or texts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ class MLP(keras.layers.Layer):
     """Dense layers with ReLU, and dropout between them, below the last layer of a head.
 
     Gu et al. (2021), section 5.2, name an MLP for relations, without its size. The heads of Shin et
-    al. (2020), Tables 1 and 2, have one or two layers of 512 or 1,024.
+    al. (2020), Tables 1 and 2, have one or two layers of 512 or 1,024, and for answers two of
+    2,048. The paper does not say where in them its dropout is.
 
     Args:
       inputs: the size of the vectors.
@@ -44,12 +45,12 @@ class MLP(keras.layers.Layer):
         """Computes the output of the last hidden layer of the MLP, without dropout on it.
 
         Args:
-          vectors: float32 [texts, inputs].
+          vectors: float32 [n, inputs], those of tokens or of texts.
           dropout_prob: the probability of dropout between two layers, in [0, 1).
           seed: int32 [2], keys the dropout; None for none.
 
         Returns:
-          float32 [texts, size].
+          float32 [n, size].
         """
         for number, layer in enumerate(self.hidden):
             if number:

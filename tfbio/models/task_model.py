@@ -31,7 +31,8 @@ class TaskModel(keras.layers.Layer):
 
     Tokens may go through a Bi-LSTM before dropout or pooling, of which "first" takes the last
     states; or their logits may be a CRF's emissions, whose transitions start at 0 (Gu et al., 2021,
-    section 5.2 and Table 10, which say no more of either).
+    section 5.2 and Table 10, which say no more of either). With `token_layer` "mlp" an `MLP` is on
+    each token (Shin et al., 2020, Tables 1 and 2).
 
     Args:
       encoder_config: the settings of the encoder.
@@ -55,7 +56,7 @@ class TaskModel(keras.layers.Layer):
         size = encoder_config.hidden_size
         self.lstm = BiLSTM(size) if head_config.token_layer == "lstm" else None
         self.pooler = self.mlp = None
-        if head_config.text_layer == "mlp":
+        if head_config.has_mlp:
             self.mlp = _make_mlp(encoder_config, head_config)
         elif head_config.text_layer != "linear":
             self.pooler = _make_pooler(encoder_config, head_config.text_layer)
@@ -78,6 +79,14 @@ class TaskModel(keras.layers.Layer):
     def of_tokens(self) -> bool:
         """True if this model of a task computes logits of each token, False if of each text."""
         return self.head_config.of_tokens
+
+    @property
+    def head_layers(self) -> dict[str, keras.layers.Layer]:
+        """The layers that a task's head may take from another task's, by their attributes' names.
+
+        They are the last layer, and the `MLP` below it where there is one.
+        """
+        return {"head": self.head, **({} if self.mlp is None else {"mlp": self.mlp})}
 
     def call(
         self, batch: dict[str, tf.Tensor], seed: tf.Tensor | None = None
@@ -162,7 +171,7 @@ def _make_pooler(encoder_config: EncoderConfig, activation: str) -> keras.layers
 
 
 def _make_mlp(encoder_config: EncoderConfig, head_config: HeadConfig) -> MLP:
-    """Makes the hidden layers between what is pooled and the last layer."""
+    """Makes the hidden layers between the tokens, or what is pooled, and the last layer."""
     size = encoder_config.hidden_size
     return MLP(
         _pooled_size(size, head_config),
@@ -175,7 +184,7 @@ def _make_mlp(encoder_config: EncoderConfig, head_config: HeadConfig) -> MLP:
 def _make_last_layer(size: int, head_config: HeadConfig) -> keras.layers.Layer:
     """Makes the layer of the logits, which are precise whatever the encoder computes in."""
     head = keras.layers.Dense(head_config.num_outputs, name="head", dtype=precise_dtype())
-    if head_config.text_layer == "mlp":
+    if head_config.has_mlp:
         inputs = head_config.mlp_size or size
     else:
         inputs = _pooled_size(size, head_config)

@@ -129,7 +129,7 @@ class Finetuner(Inference):
         for variable, value in zip(self.model.variables, fresh.variables, strict=True):
             variable.assign(value.numpy())
         if init_checkpoint:
-            encoder, head = self.model.encoder, self.model.head if with_head else None
+            encoder, head = self.model.encoder, self.model.head_layers if with_head else None
             before = checkpoint_settings.read_encoder_config(init_checkpoint).vocab_size
             # More, where markers have none; those stay random.
             new_tokens = max(0, encoder.config.vocab_size - before)

@@ -41,7 +41,7 @@ def make_model(
         hidden_dropout_prob=config.hidden_dropout_prob,
         attention_probs_dropout_prob=config.attention_probs_dropout_prob,
     )
-    return TaskModel(encoder_config, task_type.head_config(config.hidden_dropout_prob))
+    return TaskModel(encoder_config, task_type.head_config(config.dropout_of_head))
 
 
 class Inference:

@@ -25,6 +25,7 @@ from tfbio.task_types import answers, null_threshold, prediction_files, question
 from tfbio.task_types.answer_metrics import score_answers
 from tfbio.task_types.common_settings import CommonSettings
 from tfbio.task_types.metrics import Scores
+from tfbio.task_types.mlp_settings import check_mlp
 from tfbio.task_types.own_task import OwnTask
 from tfbio.task_types.question_windows import QuestionFeatures
 from tfbio.task_types.serving.served_questions import ServedQuestions
@@ -77,21 +78,23 @@ class QuestionAnswering(TaskType):
         """The settings of question answering; a ConfigError if one is out of its limits.
 
         Attributes:
-          head: "bert" or "electra", whose ends depend on the start.
+          head: "bert", "mlp" or "electra", whose ends depend on the start.
           beam_size: the starts that "electra" follows, and the ends of each.
           max_query_length: the most tokens of a question; 0: 64, or half a window if less.
           doc_stride: how many tokens apart windows begin; 0: 128, or half a window if less.
           n_best_size, max_answer_length: the most answers of a question, and tokens of an answer.
+          mlp_layers, mlp_size: the layers of "mlp", and the units of each; 0 for as many as the
+            encoder has.
         """
 
         group = "question_answering."
 
         head: str = setting(
             "bert",
-            "bert: each token has a score as the start of the answer and one as its end; electra: "
-            "the head of the original ELECTRA code, whose ends depend on the start (see "
-            "tfbio/models/span_head.py).",
-            choices=("bert", "electra"),
+            "bert: each token has a score as the start of the answer and one as its end; mlp: the "
+            "same with layers with ReLU below; electra: the head of the original ELECTRA code, "
+            "whose ends depend on the start (see tfbio/models/span_head.py).",
+            choices=("bert", "mlp", "electra"),
         )
         beam_size: int = setting(
             20, "With head electra: starts that are followed, and ends of each.", at_least=1
@@ -108,13 +111,18 @@ class QuestionAnswering(TaskType):
         )
         n_best_size: int = setting(20, "How many answers are kept of a question.", at_least=1)
         max_answer_length: int = setting(30, "The most tokens of an answer.", at_least=1)
+        mlp_layers: int = setting(1, "With head mlp: its layers below the last one.", at_least=1)
+        mlp_size: int = setting(
+            0, "With head mlp: the units of each layer; 0: as many as the encoder has."
+        )
 
         def check_together(self) -> None:
-            """Raises a ConfigError if `beam_size` is changed, and the head is not "electra"."""
+            """Raises a ConfigError if a setting of "electra" or "mlp" has another head."""
+            check_mlp(self, "head")
             require(
                 self.head == "electra" or self.beam_size == type(self).beam_size,
-                "question_answering.beam_size goes with question_answering.head = electra; of head "
-                "bert n_best_size is the number",
+                "question_answering.beam_size goes with question_answering.head = electra; of the "
+                "other heads n_best_size is the number",
             )
 
     settings: Settings
@@ -127,8 +135,16 @@ class QuestionAnswering(TaskType):
 
     @classmethod
     def from_settings(cls, labels: Sequence[str], config: CommonSettings) -> Self:
-        """Makes the type; raises a ConfigError if `max_query_length` leaves a context no room."""
+        """Makes the type; raises a ConfigError if a setting does not go with the others.
+
+        `max_query_length` must leave a context room, and ELECTRA's head has no dropout.
+        """
         made = super().from_settings(labels, config)
+        require(
+            config.head_dropout_prob < 0 or made.settings.head != "electra",
+            "head_dropout_prob is for heads with dropout, and question_answering.head electra has "
+            "none: leave it at -1.",
+        )
         longest = config.sequence_length - 5
         require(
             made.settings.max_query_length <= longest,
@@ -138,9 +154,15 @@ class QuestionAnswering(TaskType):
         return made
 
     def head_config(self, dropout_prob: float) -> HeadConfig:
-        """Returns the shape of the head: two outputs for each token, dropout and `beam_size`."""
+        """Returns the shape of the head: two outputs for each token, layer and dropout."""
         return HeadConfig(
-            self.num_outputs, of_tokens=True, dropout_prob=dropout_prob, beam_size=self.beam_size
+            self.num_outputs,
+            of_tokens=True,
+            dropout_prob=dropout_prob,
+            mlp_layers=self.settings.mlp_layers,
+            mlp_size=self.settings.mlp_size,
+            token_layer="mlp" if self.settings.head == "mlp" else "linear",
+            beam_size=self.beam_size,
         )
 
     def question_room(self, length: int, special: int) -> int:
@@ -314,16 +336,19 @@ class QuestionAnswering(TaskType):
         return prediction_files.read_answers(path)
 
     def continues_head(self, before: dict[str, Any]) -> bool:
-        """Returns True if the head before answered questions, too, with the same setting `head`.
+        """Returns True if the head before answered questions, too, and has the same layers.
 
-        One head is for all answers: BioASQ's begin with SQuAD's (BioBERT, BioM-Transformers).
+        One head is for all answers: BioASQ's begin with SQuAD's (BioBERT, BioM-Transformers,
+        BioMegatron).
         """
         if before.get("trained_on", {}).get("task_type") != self.name:
             return False
-        head = before[self.name]["head"]
-        if head != self.settings.head:
-            print(f"The checkpoint has {self.name}.head {head}: the head starts anew.")
-        return head == self.settings.head
+        for name in ("head", "mlp_layers", "mlp_size"):
+            value = before[self.name][name]
+            if value != getattr(self.settings, name):
+                print(f"The checkpoint has {self.name}.{name} {value}: the head starts anew.")
+                return False
+        return True
 
     @classmethod
     def read_hugging_face(

@@ -11,11 +11,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from tfbio.base.config import BaseSettings, ConfigError, setting
+from tfbio.base.config import ConfigError, require
 from tfbio.base.lazy import tensorflow as tf
 from tfbio.formats import tagged_words
 from tfbio.formats.annotated_documents import Entity
@@ -26,12 +26,14 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.head_config import HeadConfig
 from tfbio.task_types import prediction_files, sentence_windows, tag_schemes
 from tfbio.task_types import words as word_rules
+from tfbio.task_types.common_settings import CommonSettings
 from tfbio.task_types.entity_metrics import score_entities
 from tfbio.task_types.metrics import Scores
 from tfbio.task_types.own_task import OwnTask
 from tfbio.task_types.sentence_windows import Window, WordFeatures, kept_by_electra
 from tfbio.task_types.serving.served_tags import ServedTags
 from tfbio.task_types.tag_schemes import bio_tags
+from tfbio.task_types.tagging_settings import TaggingSettings
 from tfbio.task_types.task_type import Score, TaskType
 from tfbio.task_types.trained_on import TrainedOn
 from tfbio.text.tokenization import Tokenizer
@@ -61,13 +63,14 @@ class Tagging(TaskType):
 
     Args:
       labels: all tags, in BIO. The attribute `labels` has those of the settings' scheme.
-      settings: a `Tagging.Settings`; None for its defaults.
+      settings: a `TaggingSettings`; None for its defaults.
 
     Raises:
       ConfigError: the tags are not in BIO, and another scheme is wanted.
     """
 
     name = "tagging"
+    Settings = TaggingSettings
     of_tokens = True
     has_probabilities = True
     new_text = "documents"
@@ -75,52 +78,23 @@ class Tagging(TaskType):
     hugging_face_class = "ForTokenClassification"
     own_tasks = (OwnTask("ner", _read_tags, _score_tags, bio_tags),)
 
-    @dataclasses.dataclass(frozen=True)
-    class Settings(BaseSettings):
-        """The settings of the tagging task type; a ConfigError if one is out of its limits.
+    settings: TaggingSettings
 
-        Attributes:
-          head: "linear", "lstm" or "crf", the layers on the tokens.
-          scheme: "BIO", "IO" or "BIOUL", the tags that the model learns.
-          label_all_tokens: True to give all tokens of a word its tag, not the first one alone.
-          segment: the segment of every token, 0 or more.
-          dropout: False for no dropout before the last layer.
-          early_cut: True to cut sentences too early, as the original ELECTRA code does.
-        """
-
-        group = "tagging."
-
-        head: str = setting(
-            "linear",
-            "linear: a dense layer on each token; lstm: a Bi-LSTM below it; crf: sequences of tags "
-            "as a whole.",
-            choices=("linear", "lstm", "crf"),
-        )
-        scheme: str = setting(
-            "BIO",
-            "The tags that the model learns: BIO, the data's; IO, without B; or BIOUL, in which L "
-            "is the last word of an entity and U the only one. The score is on BIO.",
-            choices=("BIO", "IO", "BIOUL"),
-        )
-        label_all_tokens: bool = setting(
-            False, "Give all tokens of a word its tag as their target, not the first one alone."
-        )
-        segment: int = setting(0, "The segment of every token; 1 in the original ELECTRA code.")
-        dropout: bool = setting(
-            True, "Dropout before the last layer; the original ELECTRA code has none."
-        )
-        early_cut: bool = setting(
-            False,
-            "Cut sentences much too early, as the original ELECTRA code does it by mistake; the "
-            "words behind the cut have no target, and are predicted as O. Else nothing is cut.",
-        )
-
-    settings: Settings
-
-    def __init__(self, labels: Sequence[str], settings: Settings | None = None):
+    def __init__(self, labels: Sequence[str], settings: TaggingSettings | None = None):
         super().__init__(labels, settings)
         self.labels = tag_schemes.labels_in_scheme(labels, self.settings.scheme)
         self.num_outputs = len(self.labels)
+
+    @classmethod
+    def from_settings(cls, labels: Sequence[str], config: CommonSettings) -> Self:
+        """Makes the type; raises a ConfigError if a setting does not go with the others."""
+        made = super().from_settings(labels, config)
+        require(
+            config.head_dropout_prob < 0 or made.settings.dropout,
+            "head_dropout_prob is for heads with dropout, and tagging.dropout = false is for none: "
+            "give one of the two.",
+        )
+        return made
 
     def check_encoder(self, encoder_config: EncoderConfig, folder: str) -> None:
         """Raises a ConfigError if the encoder lacks the segment that tagging gives its tokens."""
@@ -137,6 +111,8 @@ class Tagging(TaskType):
             self.num_outputs,
             of_tokens=True,
             dropout_prob=dropout_prob if self.settings.dropout else 0.0,
+            mlp_layers=self.settings.mlp_layers,
+            mlp_size=self.settings.mlp_size,
             token_layer=self.settings.head,
         )
 
@@ -351,11 +327,11 @@ class Tagging(TaskType):
         return {"markers": False, "entity_type": entity_type, "words": rule}
 
     @classmethod
-    def settings_for_new_text(cls, settings: Settings) -> Settings:
+    def settings_for_new_text(cls, settings: TaggingSettings) -> TaggingSettings:
         """Returns tagging's settings without `early_cut`, for whole sentences of new text."""
         return dataclasses.replace(settings, early_cut=False)
 
-    def portable_settings(self) -> Settings:
+    def portable_settings(self) -> TaggingSettings:
         """Returns tagging's settings with segment 0, all that `transformers` gives to tokens."""
         return dataclasses.replace(self.settings, segment=0)
 

@@ -21,6 +21,7 @@ from tfbio.formats.task_examples import LabelledText
 from tfbio.models.head_config import HeadConfig
 from tfbio.task_types import prediction_files
 from tfbio.task_types.features import Features
+from tfbio.task_types.mlp_settings import check_mlp
 from tfbio.task_types.serving.served_texts import ServedTexts
 from tfbio.task_types.task_type import TaskType
 from tfbio.text import tokenization
@@ -123,11 +124,7 @@ class TextSettings(BaseSettings):
             f"{self.group}text_head {self.text_head} is for the output for [CLS]: it goes with "
             f"pooling first, not {self.pooling}",
         )
-        for name in ("mlp_layers", "mlp_size"):
-            require(
-                self.text_head == "mlp" or getattr(self, name) == getattr(type(self), name),
-                f"{self.group}{name} goes with {self.group}text_head = mlp",
-            )
+        check_mlp(self, "text_head")
 
 
 class TextType(TaskType):

@@ -1,6 +1,7 @@
 """Restores the weights of a checkpoint, whichever program wrote it."""
 
 import dataclasses
+from collections.abc import Mapping
 
 import tensorflow as tf
 
@@ -89,7 +90,10 @@ def _saved_parts(model: tf.Module, had: PretrainingConfig) -> tf.Module | tf.tra
 
 
 def restore_encoder(
-    folder: str, encoder: Encoder, head: tf.Module | None = None, new_tokens: int = 0
+    folder: str,
+    encoder: Encoder,
+    head: Mapping[str, tf.Module] | None = None,
+    new_tokens: int = 0,
 ) -> None:
     """Restores an encoder's weights from a checkpoint, whichever program wrote it.
 
@@ -100,8 +104,9 @@ def restore_encoder(
       folder: a run's `--model_dir`, a trial of a fine-tuning run, a model of `transformers`, or a
         checkpoint of TensorFlow 1.
       encoder: an encoder of the same shape.
-      head: the head of a `TaskModel` of the same shape as the trial's, to restore it too; None for
-        none. It stays as it is if the weights are from elsewhere.
+      head: name of the attribute -> layer, those of the head of a `TaskModel` of the same shape as
+        the trial's, to restore them too; None for none. They stay as they are if the weights are
+        from elsewhere.
       new_tokens: the number of tokens that `encoder` has more than the checkpoint. Their
         embeddings, which are the last ones, stay as they are.
 
@@ -125,8 +130,7 @@ def restore_encoder(
         return
     path = newest_weights(folder)
     # The tree that the trainers save: Checkpoint(model=Electra), or that of a TaskModel.
-    parts = {"encoder": encoder} if head is None else {"encoder": encoder, "head": head}
-    tree = tf.train.Checkpoint(model=tf.train.Checkpoint(**parts))
+    tree = tf.train.Checkpoint(model=tf.train.Checkpoint(encoder=encoder, **(head or {})))
     _read(path, tree, f"an encoder of {encoder.config}")
 
 

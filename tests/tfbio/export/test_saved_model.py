@@ -327,9 +327,9 @@ def whole_texts(sentences):
         (["O", "B", "I"], "blanks", "albert", True, {"scheme": "IO", "head": "lstm", "segment": 1}),
         (TYPED, "punctuation", "byte_bpe", False, {"scheme": "BIOUL", "head": "crf"}),
         (TYPED, "punctuation", "wordpiece", True, {"label_all_tokens": True, "head": "crf"}),
-        (["O", "I-PAR", "I-INT"], "blanks", "wordpiece", False, {}),
+        (["O", "I-PAR", "I-INT"], "blanks", "wordpiece", False, {"head": "mlp", "mlp_size": 24}),
     ],
-    ids=["linear", "io_lstm_albert", "bioul_crf_byte_bpe", "all_tokens_crf", "pico"],
+    ids=["linear", "io_lstm_albert", "bioul_crf_byte_bpe", "all_tokens_crf", "pico_mlp"],
 )
 def test_entities_are_those_of_predict(
     labels, rule, vocabulary, saved, changes, serve, whole_texts
@@ -449,10 +449,10 @@ ELECTRA = {"head": "electra", "beam_size": 30, "max_answer_length": 9}
         (False, "wordpiece", False, {}),
         (True, "byte_bpe", True, {}),
         (False, "albert", False, {}),
-        (False, "unigram", False, {}),
+        (False, "unigram", False, {"head": "mlp", "mlp_layers": 2}),
         (False, "wordpiece", True, ELECTRA),
     ],
-    ids=["always", "threshold_byte_bpe", "albert", "unigram", "electra"],
+    ids=["always", "threshold_byte_bpe", "albert", "unigram_mlp", "electra"],
 )
 def test_answers_are_those_of_predict(with_threshold, vocabulary, saved, changes, serve, sentences):
     known, threshold = {"pairs": False}, -2.0 if with_threshold else None

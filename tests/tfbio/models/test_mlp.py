@@ -11,6 +11,13 @@ from tfbio.models.mlp import MLP
 from tfbio.models.task_model import TaskModel
 
 SHAPE = EncoderConfig(11, 8, 8, 1, 2, 16, 8, 2, 0.0, 0.0)
+BATCH = {
+    "input_ids": tf.constant([[2, 5, 6], [2, 7, 3]]),
+    "segment_ids": tf.zeros([2, 3], tf.int32),
+    "document_ids": tf.constant([[1, 1, 1], [2, 2, 0]]),
+    "position_ids": tf.constant([[0, 1, 2], [0, 1, 0]]),
+    "first": tf.constant([0, 3]),
+}
 
 
 def test_outputs_and_gradients_are_torchs():
@@ -35,6 +42,29 @@ def test_outputs_and_gradients_are_torchs():
         np.testing.assert_allclose(own, other.grad.numpy().T, atol=1e-5)
 
 
+def test_tokens_go_through_it_as_through_torchs():
+    model = TaskModel(SHAPE, HeadConfig(3, True, 0.5, token_layer="mlp", mlp_layers=2, mlp_size=5))
+    made = [*model.mlp.hidden, model.head]
+    for own in made:
+        own.bias.assign(tf.random.stateless_normal(own.bias.shape, [2, 3]))
+    document_ids = BATCH["document_ids"]
+    vectors = model.encoder(
+        BATCH["input_ids"],
+        tf.cast(document_ids > 0, tf.int32),
+        BATCH["segment_ids"],
+        document_ids,
+        BATCH["position_ids"],
+    )
+    hidden = torch.tensor(vectors.numpy().reshape(6, 8))
+    for number, own in enumerate(made):
+        hidden = torch.relu(hidden) if number else hidden
+        kernel, bias = (torch.tensor(x.numpy()) for x in (own.kernel, own.bias))
+        hidden = torch.nn.functional.linear(hidden, kernel.T, bias)
+    np.testing.assert_allclose(model(BATCH), hidden, atol=1e-6)
+    # Dropout is in the head, and the encoder of this shape has none.
+    assert np.abs(model(BATCH, seed=tf.constant([0, 1])) - hidden.numpy()).max() > 1e-4
+
+
 def test_dropout_is_between_the_layers_and_keyed_by_the_seed():
     made, vectors = MLP(6, 2, 400, 0.5), tf.ones([1, 6])
     made.hidden[0].kernel.assign(tf.ones([6, 400]))
@@ -48,19 +78,12 @@ def test_dropout_is_between_the_layers_and_keyed_by_the_seed():
 
 
 def test_it_computes_in_float32_where_the_encoder_does_not():
-    batch = {
-        "input_ids": tf.constant([[2, 5, 6], [2, 7, 3]]),
-        "segment_ids": tf.zeros([2, 3], tf.int32),
-        "document_ids": tf.constant([[1, 1, 1], [2, 2, 0]]),
-        "position_ids": tf.constant([[0, 1, 2], [0, 1, 0]]),
-        "first": tf.constant([0, 3]),
-    }
     before = keras.mixed_precision.global_policy()
     keras.mixed_precision.set_global_policy("mixed_bfloat16")
     try:
         head = HeadConfig(3, False, 0.1, text_layer="mlp", mlp_layers=2, mlp_size=5)
         model = TaskModel(SHAPE, head)
-        logits = model(batch, seed=tf.constant([0, 1]))
+        logits = model(BATCH, seed=tf.constant([0, 1]))
     finally:
         keras.mixed_precision.set_global_policy(before)
     assert logits.dtype == tf.float32 and logits.shape == (2, 3)

@@ -14,7 +14,7 @@ from tfbio.task_types.finetuning_config import FinetuningConfig
         (["early_stopping_patience=2"], "it goes with eval_every_steps"),
         (
             ["question_answering.head=roberta"],
-            'question_answering.head must be bert or electra, not "roberta"',
+            'question_answering.head must be bert, mlp or electra, not "roberta"',
         ),
         (["question_answering.beam_size=5"], "beam_size goes with question_answering.head = ele"),
         (["question_answering.n_best_size=0"], "n_best_size must be at least 1, not 0"),
@@ -29,6 +29,8 @@ from tfbio.task_types.finetuning_config import FinetuningConfig
             "multilabel.text_head tanh .*: it goes with pooling first, not mean",
         ),
         (["classification.mlp_layers=2"], "classification.mlp_layers goes with .*text_head = mlp"),
+        (["tagging.mlp_size=64"], "tagging.mlp_size goes with tagging.head = mlp"),
+        (["question_answering.mlp_layers=2"], "mlp_layers goes with question_answering.head = mlp"),
         (["regression.mlp_size=64"], "regression.mlp_size goes with regression.text_head = mlp"),
         (["multilabel.pooling=mention_mean"], "multilabel.pooling must be first or mean, not"),
         (["tagging.schem=IO"], "unknown setting 'tagging.schem'; the nearest is 'tagging.scheme'"),

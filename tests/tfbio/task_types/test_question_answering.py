@@ -479,3 +479,29 @@ def test_a_question_leaves_room_for_a_context():
     words = "max_query_length 124 leaves no room .*: give 123 or less"
     with pytest.raises(ConfigError, match=words):
         types.make("question_answering", (), settings)
+
+
+def test_a_head_goes_on_from_one_with_the_same_layers(make_trial, cpu, capsys):
+    """BioASQ's from SQuAD's: BioMegatron's two layers, too."""
+    changes = {"head": "mlp", "mlp_layers": 2, "mlp_size": 24}
+    trial, written = make_trial("question_answering", [], {"pairs": False}, **changes)
+    before = checkpoint_settings.read_settings(trial)
+    made = types.make("question_answering", (), written)
+    assert made.continues_head(before)
+    model = finetuner.Finetuner(written, written.encoder, made, 0, 1, cpu)
+    saved = tf.train.load_checkpoint(f"{trial}/model")
+    names = [f"mlp/hidden/{n}/kernel" for n in (0, 1)] + ["head/kernel"]
+    expected = [saved.get_tensor(f"model/{x}/.ATTRIBUTES/VARIABLE_VALUE") for x in names]
+    for with_head in (True, False):
+        model.initialize(3, trial, with_head)
+        found = [layer.kernel.numpy() for layer in (*model.model.mlp.hidden, model.model.head)]
+        same = [np.array_equal(*pair) for pair in zip(found, expected, strict=True)]
+        assert same == [with_head] * 3
+    assert not capsys.readouterr().out
+    for name, value in (("mlp_size", 16), ("mlp_layers", 1), ("head", "bert")):
+        other = {**changes, name: value} if name != "head" else {}
+        group = QuestionAnswering.Settings(**other)
+        other = types.make("question_answering", (), FinetuningConfig(question_answering=group))
+        assert not other.continues_head(before)
+        said = f"has question_answering.{name} {changes[name]}: the head starts anew."
+        assert said in capsys.readouterr().out

@@ -13,7 +13,7 @@ from tfbio.base.errors import UserError
 from tfbio.export import conversion
 from tfbio.models.task_model import TaskModel
 from tfbio.runs import finetuning
-from tfbio.task_types import task_table
+from tfbio.task_types import task_table, types
 from tfbio.task_types.classification import Classification
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.regression import Regression
@@ -174,6 +174,34 @@ def test_layers_on_texts_are_read_back_and_refused(changes, said, make_trial, tm
     found = our_logits(fine_tuned.read(trial).model, *batch())
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
     with pytest.raises(fine_tuned.FineTunedError, match=said):
+        conversion.to_hugging_face(trial, str(tmp_path / "no"))
+    assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize(
+    "task_type, labels, known, changes",
+    [
+        ("tagging", ["O", "B", "I"], {"words": "blanks"}, {"segment": 1, "label_all_tokens": True}),
+        ("question_answering", [], {"pairs": False}, {}),
+    ],
+    ids=["tagging", "question_answering"],
+)
+def test_an_mlp_on_tokens_is_read_back_and_refused(
+    task_type, labels, known, changes, make_trial, tmp_path
+):
+    changes = {**changes, "head": "mlp", "mlp_layers": 2, "mlp_size": 24}
+    trial, settings = make_trial(task_type, labels, known, **changes)
+    made = types.make(task_type, labels, settings)
+    written = TaskModel(settings.encoder, made.head_config(0.0))
+    tf.train.Checkpoint(model=written).read(f"{trial}/model").assert_consumed()
+    ids, mask, segments = batch()
+    # Other programs give all tokens of a sentence segment 0: here it has the weights of segment 1.
+    theirs = segments if task_type == "question_answering" else np.zeros_like(segments)
+    expected = our_logits(written, ids, mask, theirs if theirs.any() else np.ones_like(segments))
+    assert np.ptp(expected) > 1e-3
+    found = our_logits(fine_tuned.read(trial).model, ids, mask, theirs)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    with pytest.raises(fine_tuned.FineTunedError, match="head mlp and pooling first: that form"):
         conversion.to_hugging_face(trial, str(tmp_path / "no"))
     assert not (tmp_path / "no").exists()
 
