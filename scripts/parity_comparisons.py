@@ -223,8 +223,7 @@ def _scores(recorded: Recorded) -> dict[str, float]:
     if recorded.name == "multilabel":  # the labels are numbers in the recording
         score = own_data.own_score("multilabel", task_type.labels)
     own_scores = dict(score(examples, predicted))
-    theirs = task_type.authors_scores(score, examples, predicted, features, outputs)
-    own_scores |= {f"bioelectra_code_{name}": value for name, value in theirs.items()}
+    own_scores |= task_type.more_scores(score, examples, predicted, features, outputs)
     names, scale = METRICS[recorded.name]
     scores = {name: scale * own_scores.get(own, np.nan) for name, own in names.items()}
     losses, weights = task_type.losses(logits, batch)

@@ -252,9 +252,8 @@ class Trial:
             self._calibration = task_type.calibrate(examples, predicted)
         predicted = task_type.calibrated(predicted, self._calibration)
         scores = self.task.score(examples, predicted)
-        others = task_type.authors_scores(self.task.score, examples, predicted, features, outputs)
-        others = {f"bioelectra_code_{name}": value for name, value in others.items()}
-        return predicted, {**scores, **others}
+        more = task_type.more_scores(self.task.score, examples, predicted, features, outputs)
+        return predicted, {**scores, **more}
 
     # --- Files -----------------------------------------------------------------------------------
 

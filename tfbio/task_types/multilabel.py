@@ -218,7 +218,7 @@ class MultiLabel(TextType):
         best = trivial.best_label(labels, lambda label: score(dev, [(label,)] * len(dev)))
         return f"{best} for every text", score(test, [(best,)] * len(test))
 
-    def authors_scores(
+    def more_scores(
         self,
         score: Score,
         examples: Sequence[LabelledText],
@@ -236,8 +236,8 @@ class MultiLabel(TextType):
           outputs: the probabilities for each example, float32 [outputs].
 
         Returns:
-          "f1", "precision" and "recall", floats in [0, 1], see
-          `label_metrics.bioelectra_label_scores`; no figures without `absent_outputs`.
+          "bioelectra_code_f1", "bioelectra_code_precision" and "bioelectra_code_recall", floats in
+          [0, 1], see `label_metrics.bioelectra_label_scores`; no figures without `absent_outputs`.
 
         Raises:
           ScoreError: a label is unknown, or the lengths differ.
@@ -246,7 +246,8 @@ class MultiLabel(TextType):
             return {}
         labels: list[Any] = [example.label for example in examples]
         absent = self.absent(np.stack(outputs))
-        return label_metrics.bioelectra_label_scores(labels, predicted, self.labels, absent)
+        scores = label_metrics.bioelectra_label_scores(labels, predicted, self.labels, absent)
+        return {f"bioelectra_code_{name}": value for name, value in scores.items()}
 
     def portable_settings(self) -> Settings:
         """Returns the settings of multi-label classification without the outputs of absence."""

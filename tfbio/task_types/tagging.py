@@ -3,7 +3,8 @@
 The first token of a word has the word's tag as its target, the others have none (Devlin et al.,
 2019, section 5.3). Or sub-tokens are labelled separately (BioMegatron; Shin et al., 2020, section
 5.1): then the others go on with the tag, B, I, I. The prediction for a word is that for its first
-token. A sentence that is longer than the limit is seen in windows, see `sentence_windows`.
+token; the tags of all tokens have further scores, see `token_scores`. A sentence that is longer
+than the limit is seen in windows, see `sentence_windows`.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from tfbio.task_types.serving.served_tags import ServedTags
 from tfbio.task_types.tag_schemes import bio_tags
 from tfbio.task_types.tagging_settings import TaggingSettings
 from tfbio.task_types.task_type import Score, TaskType
+from tfbio.task_types.token_scores import tagged_tokens, tags_of_tokens
 from tfbio.task_types.trained_on import TrainedOn
 from tfbio.text.tokenization import Tokenizer
 
@@ -156,11 +158,7 @@ class Tagging(TaskType):
         firsts = np.cumsum([0, *counts[:-1]])
         if self.settings.label_all_tokens:
             firsts = np.arange(sum(counts))
-            tags = [
-                tag if part == 0 or tag == "O" else f"I{tag[1:]}"
-                for tag, count in zip(tags, counts, strict=True)
-                for part in range(count)
-            ]
+            tags = tags_of_tokens(tags, counts)
         targets = np.full(sum(counts), NO_TARGET, np.int32)
         targets[firsts] = [
             self.labels.index(tag) for tag in tag_schemes.in_scheme(tags, self.settings.scheme)
@@ -270,7 +268,7 @@ class Tagging(TaskType):
         """Returns tagging's "O for every word" and its scores; a ScoreError if `test` is empty."""
         return "O for every word", score(test, [("O",) * len(example.words) for example in test])
 
-    def authors_scores(
+    def more_scores(
         self,
         score: Score,
         examples: Sequence[TaggedSentence],
@@ -278,18 +276,25 @@ class Tagging(TaskType):
         features: WordFeatures,
         outputs: Sequence[np.ndarray],
     ) -> dict[str, float]:
-        """Scores tagging without the words behind an early cut, by name; {} without `early_cut`.
+        """Returns further scores of tagging: of tokens, and without the words behind a cut.
 
-        They do not count in `finetune/tagging/tagging_metrics.py:WordLevelScorer.update`.
+        With `label_all_tokens` "token_" is before the names of those of tokens (`token_scores`).
+        With `early_cut` "bioelectra_code_" is before those without the words behind the cut, which
+        do not count in `finetune/tagging/tagging_metrics.py:WordLevelScorer.update`.
         """
-        if not self.settings.early_cut:
-            return {}
-        kept = self.kept(features, len(examples))
-        sentences = [
-            dataclasses.replace(x, words=x.words[:count], tags=x.tags[:count])
-            for x, count in zip(examples, kept, strict=True)
-        ]
-        return score(sentences, [x[:count] for x, count in zip(predicted, kept, strict=True)])
+        more: dict[str, float] = {}
+        if self.settings.label_all_tokens:
+            own = tagged_tokens(outputs, features, examples, self.labels, self.settings.scheme)
+            more |= {f"token_{name}": x for name, x in score(*own).items()}
+        if self.settings.early_cut:
+            kept = self.kept(features, len(examples))
+            sentences = [
+                dataclasses.replace(x, words=x.words[:count], tags=x.tags[:count])
+                for x, count in zip(examples, kept, strict=True)
+            ]
+            seen = [x[:count] for x, count in zip(predicted, kept, strict=True)]
+            more |= {f"bioelectra_code_{name}": x for name, x in score(sentences, seen).items()}
+        return more
 
     @classmethod
     def content(cls, example: TaggedSentence) -> tuple[list[str], list[str]]:

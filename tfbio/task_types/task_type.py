@@ -230,7 +230,7 @@ class TaskType(TransformersForm):
           ValueError: there is no development example to choose by.
         """
 
-    def authors_scores(
+    def more_scores(
         self,
         score: Score,
         examples: Sequence,
@@ -238,7 +238,7 @@ class TaskType(TransformersForm):
         features: Any,
         outputs: Sequence[np.ndarray],
     ) -> dict[str, float]:
-        """Scores as BioELECTRA's code does, where a setting of the task type makes a difference.
+        """Returns further scores of predictions, where a setting of the task type asks for them.
 
         Args:
           score: `Task.score`, (examples, predictions) -> `Scores`.
@@ -246,7 +246,7 @@ class TaskType(TransformersForm):
           outputs: for each window [tokens, ...] or [outputs].
 
         Returns:
-          Figures by name; none where there is no difference.
+          Figures by name; by default none.
         """
         return {}
 

@@ -21,9 +21,10 @@ def test_outputs_of_absence_count_in_the_authors_scores():
     predicted = task_type.predictions(outputs, None, examples)
     assert predicted == [("a",), ("b",), ()]
     score = own_data.own_score("multilabel", task_type.labels)
-    scores = task_type.authors_scores(score, examples, predicted, None, outputs)
+    scores = task_type.more_scores(score, examples, predicted, None, outputs)
     # Columns: a absent 2 of 3 right and all found; b absent 1 of 1 right, one of two found.
     precision, recall = (1 + 2 / 3 + 1 + 1) / 4, (1 + 1 + 1 + 1 / 2) / 4
-    assert scores["precision"] == pytest.approx(precision)
-    assert scores["recall"] == pytest.approx(recall)
-    assert scores["f1"] == pytest.approx(2 * precision * recall / (precision + recall))
+    assert scores["bioelectra_code_precision"] == pytest.approx(precision)
+    assert scores["bioelectra_code_recall"] == pytest.approx(recall)
+    f1 = 2 * precision * recall / (precision + recall)
+    assert scores["bioelectra_code_f1"] == pytest.approx(f1)
