@@ -198,6 +198,47 @@ BIOLM = {
     ),
     **dict.fromkeys(("gad", "euadr", "ddi"), _CLASSIFIED_BY_BIOLM),
 }
+# BioMegatron: Shin et al. (2020). Table 1 has the settings of entities and relations, Table 2 those
+# of questions; section 4 the tags, section 5.1 which set has labels of whole entities, and section
+# 5.3 the epochs on SQuAD and BioASQ and the batch of 64 on each of 16 GPUs.
+_TABLE_1 = {
+    "num_train_epochs": 30,
+    "head_dropout_prob": 0.5,
+    "sequence_length": 128,
+    "learning_rate": 5e-5,
+}
+_TAGGED_BY_BIOMEGATRON = {
+    **_TABLE_1,
+    "sweep.tagging.mlp_layers": [1, 2],
+    "sweep.tagging.mlp_size": [512, 1024],
+    "tagging.head": "mlp",
+    "tagging.dropout": True,
+    "tagging.scheme": "BIO",
+    "tagging.label_all_tokens": True,
+}
+_TABLE_2 = {
+    "question_answering.head": "mlp",
+    "question_answering.mlp_layers": 2,
+    "question_answering.mlp_size": 2048,
+    "head_dropout_prob": 0.1,
+    "sequence_length": 512,
+    "learning_rate": 3e-5,
+    "train_batch_size": 64 * 16,
+}
+BIOMEGATRON = {
+    "bc5cdr_chem": _TAGGED_BY_BIOMEGATRON,
+    "bc5cdr_disease": _TAGGED_BY_BIOMEGATRON,
+    "ncbi_disease": {**_TAGGED_BY_BIOMEGATRON, "tagging.label_all_tokens": False},
+    "chemprot": {
+        **_TABLE_1,
+        "sweep.classification.mlp_layers": [1, 2],
+        "sweep.classification.mlp_size": [512, 1024],
+        "classification.text_head": "mlp",
+    },
+    "squad_v1": {**_TABLE_2, "num_train_epochs": 10},
+    "squad_v2": {**_TABLE_2, "num_train_epochs": 10},
+    "bioasq_factoid": {**_TABLE_2, "num_train_epochs": 30},
+}
 
 
 def _printed_by_biom(protocol):
@@ -219,12 +260,14 @@ def _printed_by_biom(protocol):
 PRINTED = {
     "pubmedbert": {name: {**_PUBMEDBERT, **own} for name, own in PUBMEDBERT.items()},
     "biolm": BIOLM,
+    "biomegatron": BIOMEGATRON,
     **{protocol: dict(_printed_by_biom(protocol)) for protocol in BIOM},
 }
 # What the papers leave open, from the code that the files name: Adam's paper (Kingma and Ba, 2015);
 # configure_finetuning.py and model/optimization.py of google-research/electra, of which the large
 # models have another decay; optimization.py of google-research/albert, for NER run_ner.py of
-# transformers; and run_classification.py and run_sequence_labelling.py of facebookresearch/bio-lm.
+# transformers; run_classification.py and run_sequence_labelling.py of facebookresearch/bio-lm; and
+# for BioMegatron PyTorch's Adam.
 _ADAM = {"adam_beta_1": 0.9, "adam_beta_2": 0.999, "max_gradient_norm": 1.0}
 _PYTORCHS = {
     **_ADAM,
@@ -250,6 +293,7 @@ _ALBERTS = {
 OPEN = {
     "pubmedbert": _PYTORCHS,
     "biolm": {**_PYTORCHS, "warmup_proportion": 0.0, "sequence_length": 512},
+    "biomegatron": _PYTORCHS,
     "biom-electra-base": _ELECTRAS,
     "biom-electra-large": {**_ELECTRAS, "layerwise_lr_decay": 0.9},
     "biom-bert-large": {**_ELECTRAS, "layerwise_lr_decay": 0.9},
@@ -309,6 +353,16 @@ def test_the_search_of_pubmedbert_is_a_sweep_of_thirty_runs():
     assert len(runs) == 3 * 2 * 5
     assert {run.learning_rate for run in runs} == set(_SEARCH["learning_rate"])
     assert [run.num_train_epochs for run in runs[:5]] == _SEARCH["num_train_epochs"]
+
+
+def test_the_heads_of_biomegatron_are_a_sweep_of_four_runs():
+    for name, group in (("ncbi_disease", "tagging"), ("chemprot", "classification")):
+        path = find_protocol("biomegatron", name)
+        names, found = sweep.combinations(sweep.with_those_of(path, (), ()))
+        assert names == [f"{group}.mlp_layers", f"{group}.mlp_size"]
+        heads = [getattr(load(FinetuningConfig, path, chosen), group) for chosen in found]
+        sizes = [(1, 512), (1, 1024), (2, 512), (2, 1024)]
+        assert [(head.mlp_layers, head.mlp_size) for head in heads] == sizes
 
 
 @pytest.mark.parametrize("name", AUTHORS)
