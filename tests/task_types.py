@@ -36,6 +36,7 @@ TASK_TYPES = {
     "tagging": ("tagging", ("O", "B", "I"), {}),
     "tagging_crf": ("tagging", ("O", "B", "I"), {"head": "crf"}),
     "tagging_lstm": ("tagging", ("O", "B", "I"), {"head": "lstm"}),
+    "tagging_mlp": ("tagging", ("O", "B", "I"), {"head": "mlp", "mlp_layers": 2, "mlp_size": 24}),
     "classification": ("classification", ("a", "b", "c"), {}),
     "pair": ("classification", ("a", "b", "c"), {"text_head": "tanh"}),
     "mean": (

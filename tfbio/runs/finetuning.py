@@ -143,7 +143,7 @@ def dry_run(run: Run, device: str = "") -> str:
       device: one of `devices.ON_ONE_HOST`; "": all.
 
     Returns:
-      Text on the windows, FLOPs, memory and minutes, see `finetuning_cost.report`.
+      Text on label bias, windows, FLOPs, memory and minutes, see `finetuning_cost.report`.
 
     Raises:
       UserError: the task, its data, the checkpoint, the settings or the device cannot be used.
@@ -158,7 +158,8 @@ def dry_run(run: Run, device: str = "") -> str:
     report = finetuning_cost.report(
         run.config, start.encoder_config, trained, features, counts, steps, device
     )
-    return f"{run.task.name}\n{report}"
+    bias = start.task_type.describe_bias(examples["train"], features["train"])
+    return "\n".join(filter(None, (run.task.name, bias, report)))
 
 
 # --- Before the first step -----------------------------------------------------------------------

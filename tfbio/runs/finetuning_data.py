@@ -123,7 +123,7 @@ def encode(
     Returns:
       A pair of `Features`: a dict of "train", "dev" and "test" -> the windows of its examples, of
       which `max_dev_examples` and `max_test_examples` are drawn; and the windows to train on, which
-      `Task.augment` may make more than those of "train".
+      `Task.augment` and `minority_copies` may make more than those of "train".
 
     Raises:
       UserError: a file cannot be used, or an example or a setting does not go with the task type.
@@ -133,6 +133,8 @@ def encode(
         sequence_length=config.sequence_length,
         max_dev_examples=config.max_dev_examples,
         max_test_examples=config.max_test_examples,
+        minority_weight=config.minority_weight,
+        minority_copies=config.minority_copies,
         **{task.task_type: getattr(config, task.task_type)},
     )
     return _encoded(task, data_dir, data_sha256, tokenizer, shape)
@@ -166,7 +168,7 @@ def encode_examples(
 
     Returns:
       A pair of `Features`: a dict of each split -> the windows of its examples; and the windows to
-      train on, which `Task.augment` may make more than those of "train".
+      train on, which `Task.augment` and `minority_copies` may make more than those of "train".
 
     Raises:
       UserError: an example or a setting does not go with the task type.
@@ -177,9 +179,10 @@ def encode_examples(
         return task_type.features(members, tokenizer, config.sequence_length)
 
     features = {split: features_of(members) for split, members in examples.items()}
+    trained = features["train"]
     if task.augment:
-        return features, features_of(task.augment(examples["train"]))
-    return features, features["train"]
+        trained = features_of(task.augment(examples["train"]))
+    return features, task_type.balanced(trained, config)
 
 
 def count_steps(config: FinetuningConfig, trained: Features) -> int:

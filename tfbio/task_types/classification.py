@@ -44,6 +44,7 @@ class Classification(TextType):
     """
 
     name = "classification"
+    has_one_label = True
     problem_type = "single_label_classification"
     own_tasks = (
         OwnTask("classification", own_table("text", "label"), lambda _: score_classes, fewest=2),
@@ -163,12 +164,15 @@ class Classification(TextType):
 
         Args:
           logits: float32 [texts, classes].
-          batch: the arrays of `packing.fill`, with `targets`, int32 [texts].
+          batch: the arrays of `packing.fill`, with `targets`, int32 [texts]; and `weights`, float32
+            [texts], where `balanced` has made them.
 
         Returns:
-          The losses, and weights of 1, float32 [texts] each.
+          The losses, and their weights, 1 or those in `weights`, float32 [texts] each.
         """
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["targets"], logits)
+        if "weights" in batch:
+            return losses * batch["weights"], batch["weights"]
         return losses, tf.ones_like(losses)
 
     def outputs(self, logits: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:

@@ -105,6 +105,8 @@ class CommonSettings(BaseSettings):
       max_gradient_norm: the global norm to which gradients are scaled down.
       gradient_clip_groups: the groups of a batch whose gradients are clipped by themselves.
       loss_reduction: "mean" or "sum", over the examples of a batch, or of tagging over its words.
+      minority_weight: the weight in the loss of a label that is not the most frequent one.
+      minority_copies: how often an epoch has a training window with such a label.
       hidden_dropout_prob: the probability of dropout in the encoder's layers and in the head.
       head_dropout_prob: the probability of dropout in the head; -1 for `hidden_dropout_prob`.
       attention_probs_dropout_prob: the probability of dropout in attention.
@@ -189,6 +191,18 @@ class CommonSettings(BaseSettings):
         "The loss of a batch: mean of its examples, of tagging of its words; or sum, as in the "
         "original ELECTRA code. Clipping then gives nearly every step the norm max_gradient_norm.",
         choices=("mean", "sum"),
+    )
+    minority_weight: float = setting(
+        1.0,
+        "Weighted cross-entropy: the weight of a word or text whose label is not the most frequent "
+        "one of the training set. The others have 1, and a mean is over the weights.",
+        above=0,
+    )
+    minority_copies: int = setting(
+        1,
+        "Oversampling: how often an epoch has each training window with a label that is not the "
+        "most frequent one.",
+        at_least=1,
     )
     hidden_dropout_prob: float = setting(
         0.1, "Dropout of the encoder's layers, and before the last layer of the head.", below=1

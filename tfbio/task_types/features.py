@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -51,3 +51,20 @@ class Features:
     def lengths(self) -> np.ndarray:
         """The number of tokens of each window, int64 [windows]."""
         return np.array([len(ids) for ids in self.input_ids], np.int64)
+
+    def take(self, numbers: np.ndarray) -> Self:
+        """Returns features with some of the windows, or with some of them several times.
+
+        Args:
+          numbers: int [n], the numbers of the windows, in the order in which they are to be.
+        """
+
+        def taken(value: Any) -> Any:
+            if isinstance(value, PerToken):
+                return PerToken(taken(value.values), value.padding)
+            if isinstance(value, Mapping):
+                return {name: taken(own) for name, own in value.items()}
+            return value[numbers] if isinstance(value, np.ndarray) else [value[n] for n in numbers]
+
+        fields = dataclasses.fields(self)
+        return type(self)(**{x.name: taken(getattr(self, x.name)) for x in fields})

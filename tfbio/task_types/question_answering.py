@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -24,6 +25,7 @@ from tfbio.models.head_config import HeadConfig
 from tfbio.task_types import answers, null_threshold, prediction_files, question_windows
 from tfbio.task_types.answer_metrics import score_answers
 from tfbio.task_types.common_settings import CommonSettings
+from tfbio.task_types.features import Features
 from tfbio.task_types.metrics import Scores
 from tfbio.task_types.mlp_settings import check_mlp
 from tfbio.task_types.own_task import OwnTask
@@ -299,6 +301,21 @@ class QuestionAnswering(TaskType):
     ) -> list[answers.Answers]:
         """Calibrates answers: no texts where null odds exceed `calibration`; None changes none."""
         return null_threshold.with_threshold(predicted, calibration)
+
+    def describe_bias(self, examples: Sequence[Question], features: Features) -> str:
+        """Describes the label bias of answers in a line, or returns "" where none is known.
+
+        It is how often the rarest pair of a question and an answer is there, over how often the
+        most frequent one is (Shin et al., 2020, Table 8). A question has several contexts.
+        """
+        pairs = Counter((x.question, answer) for x in examples for answer in set(x.answers))
+        if not pairs:
+            return ""
+        least, most = min(pairs.values()), max(pairs.values())
+        return (
+            f"label bias: {least / most:.4f} (the rarest question with its answer is there "
+            f"{least:,} times, the most frequent one {most:,} times)"
+        )
 
     @classmethod
     def one_answer(cls, score: Score, dev: Sequence, test: Sequence) -> tuple[str, Scores]:

@@ -73,6 +73,7 @@ class Tagging(TaskType):
 
     name = "tagging"
     Settings = TaggingSettings
+    has_one_label = True
     of_tokens = True
     has_probabilities = True
     new_text = "documents"
@@ -95,6 +96,11 @@ class Tagging(TaskType):
             config.head_dropout_prob < 0 or made.settings.dropout,
             "head_dropout_prob is for heads with dropout, and tagging.dropout = false is for none: "
             "give one of the two.",
+        )
+        require(
+            config.minority_weight == 1 or made.settings.head != "crf",
+            "minority_weight is for the loss of each word, and tagging.head crf has that of whole "
+            "sentences: leave it at 1, and give minority_copies.",
         )
         return made
 
@@ -172,17 +178,20 @@ class Tagging(TaskType):
 
         Args:
           logits: float32 [tokens, tags]; of a CRF with its transitions, float32 [tags, tags].
-          batch: the arrays of `packing.fill`, with `targets`, int32 [rows, row_length].
+          batch: the arrays of `packing.fill`, with `targets`, int32 [rows, row_length]; and
+            `weights`, float32 [rows, row_length], where `balanced` has made them.
 
         Returns:
-          The losses, float32 [tokens], of a CRF [rows]; and the weights, 0 or 1, float32 [tokens],
-          of a CRF [rows, row_length].
+          The losses, float32 [tokens], of a CRF [rows]; and the weights, 0 without a target and
+          else 1 or that in `weights`, float32 [tokens], of a CRF [rows, row_length].
         """
         if self.settings.head == "crf":
             weights = tf.cast(tf.not_equal(batch["targets"], NO_TARGET), tf.float32)
             return crf.losses(*_in_rows(logits, batch)), weights
         targets = tf.reshape(batch["targets"], [-1])
         weights = tf.cast(tf.not_equal(targets, NO_TARGET), logits.dtype)
+        if "weights" in batch:
+            weights *= tf.reshape(batch["weights"], [-1])
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.maximum(targets, 0), logits)
         return losses * weights, weights
 

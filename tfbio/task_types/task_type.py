@@ -24,6 +24,7 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.head_config import HeadConfig
 from tfbio.task_types.common_settings import CommonSettings
 from tfbio.task_types.features import Features
+from tfbio.task_types.label_balance import LabelBalance
 from tfbio.task_types.metrics import Scores
 from tfbio.task_types.own_task import OwnTask
 from tfbio.task_types.serving.served_task import ServedTask
@@ -35,7 +36,7 @@ from tfbio.text.tokenization import Tokenizer
 Score = Callable[[Sequence, Sequence], Scores]
 
 
-class TaskType(TransformersForm):
+class TaskType(LabelBalance, TransformersForm):
     """The base class of task types: how a model learns from examples and what it then predicts.
 
     Args:
@@ -49,6 +50,7 @@ class TaskType(TransformersForm):
       Settings: the dataclass of the settings that this type alone has.
       of_tokens: True if the model gives logits for each token, False if for each text.
       placeholder: the label of an example whose label is not known.
+      has_one_label: see `LabelBalance`.
       has_probabilities: True if `probabilities` says how probable each output is.
       num_outputs: logits of each token or text.
       calibration_name: the name in `scores.json` of what `calibrate` returns; "" for nothing.
@@ -81,12 +83,12 @@ class TaskType(TransformersForm):
 
         Args:
           labels: all labels, in the order of the model's outputs.
-          config: all settings, `finetuning_config.FinetuningConfig`: those of every run, and for
-            each type the group of its name.
+          config: all settings, a `FinetuningConfig`, with a group of the name of each type.
 
         Raises:
           ConfigError: a setting does not go with the labels or with the other settings.
         """
+        cls.check_balance(config)
         return cls(labels, getattr(config, cls.name))
 
     def check_encoder(self, encoder_config: EncoderConfig, folder: str) -> None:
@@ -238,15 +240,12 @@ class TaskType(TransformersForm):
         features: Any,
         outputs: Sequence[np.ndarray],
     ) -> dict[str, float]:
-        """Returns further scores of predictions, where a setting of the task type asks for them.
+        """Returns further scores by name, where a setting of the task type asks for some; {} here.
 
         Args:
           score: `Task.score`, (examples, predictions) -> `Scores`.
           examples, predicted, features: the examples, a prediction for each, and their windows.
           outputs: for each window [tokens, ...] or [outputs].
-
-        Returns:
-          Figures by name; by default none.
         """
         return {}
 

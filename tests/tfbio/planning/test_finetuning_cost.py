@@ -91,4 +91,4 @@ def test_a_dry_run_reads_the_task_and_trains_nothing(pretrained, roles_folder):
     for split, examples in task.examples(roles_folder).items():
         assert f"{split}: {len(examples):,} examples in {len(examples):,} windows" in said
     assert f"5 trials of {int(50 * 5 / 32)} steps of 32 windows" in said
-    assert said.count("\n") == 8 and "\nt4 " in said
+    assert said.count("\n") == 9 and "\nt4 " in said and "\nlabel bias: " in said
