@@ -1,4 +1,4 @@
-"""Encodes tokens with the Transformer of BERT, ELECTRA, RoBERTa and ALBERT.
+"""Encodes tokens with the Transformer of BERT, ELECTRA, RoBERTa, ALBERT and Megatron-LM's BERT.
 
 Model Garden's layers are not used because their `Einsum` products are slow on a CPU. Here every
 product is a plain matrix product on `[batch * length, hidden]`, with one product for query, key
@@ -29,7 +29,8 @@ class Perturbation(NamedTuple):
 
     Attributes:
       values: float [batch, length, embedding_size], what is added to the embeddings after their
-        LayerNorm and dropout. The sum is not differentiated with respect to the embeddings.
+        LayerNorm, if they have one, and dropout. The sum is not differentiated with respect to the
+        embeddings.
       seed: int32 [2], keys the dropout masks of the layers, in place of the call's seed; None for
         no dropout. The embeddings keep the masks of the call's seed.
     """
@@ -41,7 +42,7 @@ class Perturbation(NamedTuple):
 class Embeddings(keras.layers.Layer):
     """The first layer of an encoder: the sum of token, position and segment embeddings, normalised.
 
-    BERT, section 3.2.
+    BERT, section 3.2. With `layer_norm_first` the sum is not normalised.
 
     Args:
       config: the settings of the encoder.
@@ -51,7 +52,7 @@ class Embeddings(keras.layers.Layer):
       word: the variable [vocab_size, embedding_size], float32 in a run like the other two.
       position: the variable [max_position_embeddings, embedding_size].
       segment: the variable [type_vocab_size, embedding_size].
-      layer_norm: the `LayerNorm` of the sum.
+      layer_norm: the `LayerNorm` of the sum; None with `layer_norm_first`.
       position_offset: the row of `position` for the first token, an int.
       dropout_prob: the share of the outputs that dropout zeroes, a float in [0, 1).
     """
@@ -66,7 +67,9 @@ class Embeddings(keras.layers.Layer):
         self.segment = weight(
             self, "token_type_embeddings", [config.type_vocab_size, size], deviation
         )
-        self.layer_norm = LayerNorm(size, config.layer_norm_eps)
+        self.layer_norm = None
+        if not config.layer_norm_first:
+            self.layer_norm = LayerNorm(size, config.layer_norm_eps)
         self.position_offset = config.position_offset
         self.dropout_prob = config.hidden_dropout_prob
 
@@ -105,14 +108,17 @@ class Embeddings(keras.layers.Layer):
             segments = tf.reshape(segment_ids, [-1])
             segments = tf.one_hot(segments, self.segment.shape[0], dtype=words.dtype)
             embedded += tf.matmul(segments, self.segment)
-        return dropout(self.layer_norm(embedded), self.dropout_prob, seed)
+        if self.layer_norm is not None:
+            embedded = self.layer_norm(embedded)
+        return dropout(embedded, self.dropout_prob, seed)
 
 
 class Encoder(keras.layers.Layer):
     """The Transformer encoder: embeddings and a stack of Transformer layers on them.
 
     A projection follows the embeddings where their size is not the layers', and always in ALBERT,
-    where one layer is used again and again.
+    where one layer is used again and again. With `layer_norm_first` a LayerNorm follows the last
+    layer.
 
     Args:
       config: the settings of the encoder.
@@ -125,6 +131,7 @@ class Encoder(keras.layers.Layer):
       embeddings: the `Embeddings`.
       projection: a `Dense` from embedding_size to hidden_size; None where there is none.
       transformer_layers: a list of `TransformerLayer`, from below; the shared one alone in ALBERT.
+      final_norm: the `LayerNorm` of the last layer's output; None without `layer_norm_first`.
     """
 
     def __init__(
@@ -144,6 +151,11 @@ class Encoder(keras.layers.Layer):
             )
         layers = 1 if config.share_layers else config.num_hidden_layers
         self.transformer_layers = [TransformerLayer(config, f"layer_{i}") for i in range(layers)]
+        self.final_norm = None
+        if config.layer_norm_first:
+            self.final_norm = LayerNorm(
+                config.hidden_size, config.layer_norm_eps, "final/LayerNorm"
+            )
 
     def call(
         self,
@@ -195,6 +207,8 @@ class Encoder(keras.layers.Layer):
         else:
             for layer, seeds in zip(layers, layer_seeds or [None] * len(layers), strict=True):
                 hidden = layer(hidden, attention_bias, seeds=seeds)
+        if self.final_norm is not None:
+            hidden = self.final_norm(hidden)
         return tf.reshape(hidden, [batch, length, self.config.hidden_size])
 
     def layer_depth(self, variable: tf.Variable) -> int:
@@ -205,7 +219,7 @@ class Encoder(keras.layers.Layer):
 
         Returns:
           An int: 0 for the embeddings and their projection, 1 to n for the layers. A shared layer
-          is the only one and has depth 1.
+          is the only one and has depth 1. `final_norm` has the depth of the last layer.
 
         Raises:
           ValueError: the variable is not this encoder's.
@@ -213,6 +227,9 @@ class Encoder(keras.layers.Layer):
         for depth, layer in enumerate(self.transformer_layers, start=1):
             if any(variable is own for own in layer.variables):
                 return depth
+        last = [] if self.final_norm is None else self.final_norm.variables
+        if any(variable is own for own in last):
+            return len(self.transformer_layers)
         if any(variable is own for own in self.variables):
             return 0
         raise ValueError(f"{variable.name} is not a variable of {self.name}")

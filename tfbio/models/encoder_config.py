@@ -37,6 +37,8 @@ class EncoderConfig(BaseSettings):
       hidden_act: the activation, "gelu" or "gelu_new".
       position_offset: the row of the position embeddings for the first token; RoBERTa: 2.
       share_layers: True if all layers are one, as in ALBERT.
+      layer_norm_first: True if layer normalization comes before each sub-layer, as in Megatron-LM's
+        BERT; False if it comes after the residual, as in BERT.
 
     Raises:
       ConfigError: a value is out of its range, two do not go together, or the encoder would have
@@ -78,6 +80,12 @@ class EncoderConfig(BaseSettings):
     )
     share_layers: bool = setting(
         False, "true: all layers are one, as in ALBERT (Lan et al., 2020, section 3.1)."
+    )
+    layer_norm_first: bool = setting(
+        False,
+        "true: layer normalization comes before each sub-layer, and once after the last layer, but "
+        "not after the embeddings, as in Megatron-LM's BERT and BioMegatron (Shoeybi et al., 2019, "
+        "section 5.3, figure 7b). false: after each residual, as in BERT.",
     )
 
     def check_together(self) -> None:

@@ -126,22 +126,25 @@ def word_flops(shape: EncoderConfig, positions: float) -> float:
 def embedding_parameters(shape: EncoderConfig) -> int:
     """Counts the parameters of an encoder's embeddings; returns an int.
 
-    Their LayerNorm has two for each dimension.
+    Their LayerNorm, if they have one, has two for each dimension.
     """
     rows = shape.vocab_size + shape.max_position_embeddings + shape.type_vocab_size
-    return (rows + 2) * shape.embedding_size
+    norm = 0 if shape.layer_norm_first else 2
+    return (rows + norm) * shape.embedding_size
 
 
 def body_parameters(shape: EncoderConfig) -> int:
     """Counts the parameters of an encoder without its embeddings; returns an int.
 
-    They are those of the layers and the projection. Layers that share their weights count once.
+    They are those of the layers, of the projection, and of the LayerNorm after the last layer, if
+    there is one. Layers that share their weights count once.
     """
     layer = sum((inputs + 1) * outputs for inputs, outputs in _layer(shape))
     projection = sum((inputs + 1) * outputs for inputs, outputs in _projection(shape))
     norms = 2 * 2 * shape.hidden_size
     layers = 1 if shape.share_layers else shape.num_hidden_layers
-    return projection + layers * (layer + norms)
+    final_norm = 2 * shape.hidden_size if shape.layer_norm_first else 0
+    return projection + layers * (layer + norms) + final_norm
 
 
 def word_head_parameters(shape: EncoderConfig) -> int:

@@ -3,8 +3,10 @@
 Each product is a plain matrix product on `[batch * length, hidden]`; see `encoder`.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 import tf_keras as keras
@@ -17,8 +19,9 @@ from tfbio.models.randomness import dropout
 class TransformerLayer(keras.layers.Layer):
     """One of the layers of an encoder's stack, in the form for CPUs and GPUs.
 
-    It has self-attention and a feed-forward network, each with a residual and a LayerNorm.
-    `tpu_layers` computes the same in the form for a TPU.
+    It has self-attention and a feed-forward network, each with a residual and a LayerNorm: after
+    the residual, or with `layer_norm_first` before the sub-layer. `tpu_layers` computes the same in
+    the form for a TPU.
 
     Args:
       config: the settings of the encoder.
@@ -26,6 +29,7 @@ class TransformerLayer(keras.layers.Layer):
 
     Attributes:
       num_heads: the number of heads of attention.
+      layer_norm_first: True if each LayerNorm comes before its sub-layer.
       hidden_dropout_prob, attention_dropout_prob: the shares that dropout zeroes, in [0, 1).
       query_key_value, attention_output, attention_norm: the layers of attention, two `Dense` and a
         `LayerNorm`.
@@ -39,6 +43,7 @@ class TransformerLayer(keras.layers.Layer):
         size, deviation = config.hidden_size, config.initializer_range
         epsilon = config.layer_norm_eps
         self.num_heads = config.num_attention_heads
+        self.layer_norm_first = config.layer_norm_first
         self.hidden_dropout_prob = config.hidden_dropout_prob
         self.attention_dropout_prob = config.attention_probs_dropout_prob
         self.query_key_value = Dense(size, 3 * size, deviation, "attention/query_key_value")
@@ -57,6 +62,8 @@ class TransformerLayer(keras.layers.Layer):
     ) -> tf.Tensor:
         """Computes one Transformer layer (Vaswani et al., 2017, section 3.1, as BERT has it).
 
+        With `layer_norm_first` it is that of Shoeybi et al. (2019), figure 7b.
+
         Args:
           hidden: [batch * length, hidden_size], any float dtype.
           attention_bias: [batch, 1, 1 or length, length], added to the scores; the dtype of
@@ -67,12 +74,24 @@ class TransformerLayer(keras.layers.Layer):
           [batch * length, hidden_size], of the dtype of `hidden`.
         """
         attention_seed, first_seed, second_seed = [None] * 3 if seeds is None else seeds
-        context = self._attend(hidden, attention_bias, attention_seed)
-        attended = dropout(self.attention_output(context), self.hidden_dropout_prob, first_seed)
-        hidden = self.attention_norm(hidden + attended)
-        transformed = self.output_dense(self.activation(self.intermediate(hidden)))
-        transformed = dropout(transformed, self.hidden_dropout_prob, second_seed)
-        return self.output_norm(hidden + transformed)
+
+        def attend(hidden: tf.Tensor) -> tf.Tensor:
+            context = self._attend(hidden, attention_bias, attention_seed)
+            return dropout(self.attention_output(context), self.hidden_dropout_prob, first_seed)
+
+        def transform(hidden: tf.Tensor) -> tf.Tensor:
+            transformed = self.output_dense(self.activation(self.intermediate(hidden)))
+            return dropout(transformed, self.hidden_dropout_prob, second_seed)
+
+        hidden = self._with_residual(attend, self.attention_norm, hidden)
+        return self._with_residual(transform, self.output_norm, hidden)
+
+    def _with_residual(
+        self, sublayer: Callable[[tf.Tensor], tf.Tensor], norm: LayerNorm, hidden: tf.Tensor
+    ) -> tf.Tensor:
+        if self.layer_norm_first:
+            return hidden + sublayer(norm(hidden))
+        return norm(hidden + sublayer(hidden))
 
     def _attend(
         self, hidden: tf.Tensor, attention_bias: tf.Tensor, seed: tf.Tensor | None

@@ -105,6 +105,8 @@ def _layer(
 ) -> tf.Tensor:
     """Computes a layer (Vaswani et al., 2017, section 3.1, as BERT has it).
 
+    With `layer_norm_first` it is that of Shoeybi et al. (2019), figure 7b.
+
     Args:
       config, attention_bias: see `run`.
       weights: the weights of the layer.
@@ -116,7 +118,6 @@ def _layer(
       The next layer's `hidden`.
     """
     attention_seed, first_seed, second_seed = seeds or [None] * 3
-    epsilon = config.layer_norm_eps
 
     def add(multiply: Callable[..., tf.Tensor], seed: tf.Tensor | None) -> Callable[..., tf.Tensor]:
         """Makes a function that adds a dense layer's outputs, after dropout, to its first input."""
@@ -126,14 +127,27 @@ def _layer(
 
         return added
 
-    context = _attend(config, weights, hidden, attention_bias, attention_seed, keep)
+    def attention_norm(hidden: tf.Tensor) -> tf.Tensor:
+        gamma, beta = weights.attention_gamma, weights.attention_beta
+        return _layer_norm(hidden, gamma, beta, config.layer_norm_eps, keep)
+
+    def output_norm(hidden: tf.Tensor) -> tf.Tensor:
+        gamma, beta = weights.output_gamma, weights.output_beta
+        return _layer_norm(hidden, gamma, beta, config.layer_norm_eps, keep)
+
+    first = config.layer_norm_first
+    inputs = attention_norm(hidden) if first else hidden
+    context = _attend(config, weights, inputs, attention_bias, attention_seed, keep)
     output = weights.attention_output, weights.attention_output_bias
     hidden = keep(add(_dense_of_heads, first_seed), hidden, context, *output)
-    hidden = _layer_norm(hidden, weights.attention_gamma, weights.attention_beta, epsilon, keep)
-    inner = keep(_dense, hidden, weights.intermediate, weights.intermediate_bias)
+    normalised = output_norm(hidden) if first else attention_norm(hidden)
+    inner = keep(_dense, normalised, weights.intermediate, weights.intermediate_bias)
     inner = ACTIVATIONS[config.hidden_act](inner)
-    hidden = keep(add(_dense, second_seed), hidden, inner, weights.output, weights.output_bias)
-    return _layer_norm(hidden, weights.output_gamma, weights.output_beta, epsilon, keep)
+    output = weights.output, weights.output_bias
+    if first:
+        # The next layer keeps it as its input.
+        return add(_dense, second_seed)(hidden, inner, *output)
+    return output_norm(keep(add(_dense, second_seed), normalised, inner, *output))
 
 
 def _attend(

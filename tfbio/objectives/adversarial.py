@@ -8,7 +8,8 @@ What the paper leaves open is as in the authors' code, `AdvMaskedLmLoss.forward`
 alum/adv_masked_lm.py (github.com/namisan/mt-dnn, branch v0.2, its last version):
 
 - The perturbation is added to the input of the first layer, which is the sum of all embeddings
-  after LayerNorm and dropout (`--prob_n_layer` 0), for all tokens, padding too. From there no
+  after LayerNorm (none with `layer_norm_first`) and dropout (`--prob_n_layer` 0), for all tokens,
+  padding too. From there no
   gradient flows back into the embeddings: they learn from it as output weights only.
 - The passes share the dropout mask of the embeddings, and each draws those of the layers anew.
   Without dropout the divergence has its minimum, 0, where there is no perturbation, and the

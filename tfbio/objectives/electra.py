@@ -186,7 +186,9 @@ class Electra(keras.layers.Layer):
         with tf.control_dependencies([g for g in tf.nest.flatten(first, True) if g is not None]):
             corrupted_ids = tf.identity(corrupted_ids)
         if target.is_tpu() and self.generator is not None:
-            last = self.generator.embeddings.layer_norm.beta
+            embeddings = self.generator.embeddings
+            norm = embeddings.layer_norm
+            last = embeddings.segment if norm is None else norm.beta
             corrupted_ids += _zero_after(last, variables, first)
 
         def discriminate() -> tuple[tf.Tensor, _Discriminated]:

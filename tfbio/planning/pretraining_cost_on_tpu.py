@@ -141,7 +141,10 @@ def encoder_memory(
 def _kept_memory(shape: EncoderConfig, length: int, examples: float) -> float:
     """Estimates the bytes of the arrays that `layer_loop` keeps; see `encoder_memory`."""
     of = arrays(shape, length, examples)
-    return shape.num_hidden_layers * (3 * of.hidden + 4 * of.heads + of.inner)
+    # The layer's input, and the sums that are normalised: the last one is the next layer's input
+    # with `layer_norm_first`.
+    hidden = 2 if shape.layer_norm_first else 3
+    return shape.num_hidden_layers * (hidden * of.hidden + 4 * of.heads + of.inner)
 
 
 def example_flops(config: PretrainingConfig, length: int) -> int:
@@ -217,7 +220,7 @@ def step_seconds(config: PretrainingConfig, device: devices.Device, length: int)
             take(attention, of.heads, of.scores, of.heads, of.heads),
             take(square, of.hidden, of.heads, of.hidden, of.hidden),  # with the residual
             take(wide, of.inner, of.hidden, of.inner),
-            take(wide, of.hidden, of.inner, of.hidden, of.hidden),
+            take(wide, 0 if shape.layer_norm_first else of.hidden, of.inner, of.hidden, of.hidden),
             take(0, of.hidden, of.hidden, of.hidden, of.hidden),  # LayerNorm, and to keep it
         ]
         backward = [

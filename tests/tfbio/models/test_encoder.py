@@ -213,6 +213,8 @@ def test_layer_depth():
     assert depths.count(0) == 5 + 2  # token, position, segment, LayerNorm; projection
     assert encoder.layer_depth(encoder.projection.kernel) == 0
     assert encoder.layer_depth(encoder.transformer_layers[2].output_norm.gamma) == 3
+    first = build(dataclasses.replace(CONFIG, layer_norm_first=True))
+    assert [first.layer_depth(variable) for variable in first.final_norm.variables] == [3, 3]
     with pytest.raises(ValueError, match="not a variable of encoder"):
         encoder.layer_depth(tf.Variable(0.0))
     shared = build(dataclasses.replace(CONFIG, share_layers=True))

@@ -31,6 +31,7 @@ SHAPES = {
     "roberta": dataclasses.replace(
         SHAPE, type_vocab_size=1, position_offset=2, max_position_embeddings=18
     ),
+    "megatron-bert": dataclasses.replace(SHAPE, layer_norm_first=True),
 }
 
 
@@ -94,9 +95,10 @@ def test_layers_that_share_their_weights_have_them_once(for_tpu):
     assert not [op for op in operations for output in op.outputs if output.shape == stacked]
 
 
-def test_the_loop_multiplies_nothing_large_again(for_tpu):
+@pytest.mark.parametrize("name", ["bert", "megatron-bert"])
+def test_the_loop_multiplies_nothing_large_again(name, for_tpu):
     """Of products, the backward pass has two for each of the forward's, and the scores anew."""
-    made, batch = encoder.Encoder(SHAPE), batch_of(SHAPE)
+    made, batch = encoder.Encoder(SHAPES[name]), batch_of(SHAPE)
 
     @tf.function
     def run():
@@ -117,6 +119,10 @@ def test_the_loop_multiplies_nothing_large_again(for_tpu):
     # Query, key, value, scores, context, output, and the two of the feed-forward network.
     assert len(forward) == 8
     assert len(backward) == 2 * 8 + 1
+    # The layer's input, these but for the scores, and for each LayerNorm its moments. Where it
+    # comes first, the last product is the next layer's input.
+    kept = [op for op in bodies[0].get_operations() if op.type == "TensorListSetItem"]
+    assert len(kept) == 1 + 7 + 2 - (name == "megatron-bert")
 
 
 def live_operations(graph):

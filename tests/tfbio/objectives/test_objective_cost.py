@@ -28,6 +28,7 @@ SHAPE = EncoderConfig(
     max_position_embeddings=48,
 )
 WIDE = dataclasses.replace(SHAPE, embedding_size=64)
+NOT_IN_TRANSFORMERS = ("initializer_range", "position_offset", "share_layers", "layer_norm_first")
 
 
 def settings(**options):
@@ -69,6 +70,11 @@ OPTIONS = {
     "one layer, as large as the embeddings": {
         "objective": "mlm",
         "encoder": dataclasses.replace(WIDE, share_layers=True),
+    },
+    "LayerNorm first": {"encoder": dataclasses.replace(SHAPE, layer_norm_first=True)},
+    "LayerNorm first, mlm": {
+        "objective": "mlm",
+        "encoder": dataclasses.replace(WIDE, layer_norm_first=True),
     },
 }
 
@@ -120,7 +126,7 @@ def test_recipes_have_as_many_parameters_as_their_papers_models(name, architectu
 
     made = recipe(name)
     settings = dataclasses.asdict(made.encoder)
-    for setting in ("initializer_range", "position_offset", "share_layers"):
+    for setting in NOT_IN_TRANSFORMERS:
         del settings[setting]
     make = getattr(transformers, architecture)
     with torch.device("meta"):  # counts without memory
@@ -131,6 +137,28 @@ def test_recipes_have_as_many_parameters_as_their_papers_models(name, architectu
     assert round(model.num_parameters() / 1e6, 1) == millions
 
 
+# The words of BioMegatron's vocabularies, and the parameters in millions of its 345m.
+BIOMEGATRON = {28_996: 334.7, 30_000: 335.7, 30_522: 336.2, 50_000: 356.2}
+
+
+@pytest.mark.parametrize(("words", "millions"), BIOMEGATRON.items())
+def test_megatrons_345m_has_as_many_parameters_as_that_of_transformers(words, millions):
+    import torch
+    import transformers
+
+    shape = EncoderConfig(words, 1024, 1024, 24, 16, 4096, 512, layer_norm_first=True)
+    with torch.device("meta"):
+        # The sizes are its default ones.
+        peer = transformers.MegatronBertConfig(vocab_size=words)
+        model = transformers.MegatronBertForPreTraining(peer)
+    pairs = {"sentence_pair_head": True, "sentence_pair_loss": True}
+    counted = objective_cost.parameters(settings(objective="mlm", encoder=shape, **pairs))
+    pooler = sum(x.numel() for x in model.bert.pooler.parameters())
+    assert counted.encoder == model.bert.num_parameters() - pooler
+    assert counted.all == model.num_parameters()
+    assert round(counted.all / 1e6, 1) == millions
+
+
 def hugging_face_flops(shape, length, positions, head):
     """Counts with PyTorch one example's forward and backward pass; words at some positions."""
     import torch
@@ -138,7 +166,7 @@ def hugging_face_flops(shape, length, positions, head):
     from torch.utils.flop_counter import FlopCounterMode
 
     settings = dataclasses.asdict(shape)
-    for name in ("initializer_range", "position_offset", "share_layers"):
+    for name in NOT_IN_TRANSFORMERS:
         del settings[name]
     make = transformers.AlbertConfig if shape.share_layers else transformers.ElectraConfig
     peer = make(**settings, attn_implementation="eager")
