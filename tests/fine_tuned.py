@@ -30,6 +30,7 @@ FAMILIES = {
         "layer_norm_eps": 1e-3,
     },
     "Albert": {"embedding_size": 12},
+    "MegatronBert": {},
 }
 TAGS = ["B-Drug", "O", "I-Drug", "B-Gene", "I-Gene"]
 

@@ -26,6 +26,7 @@ OWN = {
     # As published: padding is token 1, and token 0 begins a text.
     "Roberta": {"max_position_embeddings": 18, "type_vocab_size": 1},
     "Albert": {"embedding_size": 12},
+    "MegatronBert": {},
 }
 # The first tokens of the vocabulary, in the families' orders.
 FIRST_TOKENS = {

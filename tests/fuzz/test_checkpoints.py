@@ -61,7 +61,7 @@ def reads(folder):
     settings = checkpoint_settings.read_settings(str(folder))
     assert isinstance(settings["lower_case"], bool)
     shape = checkpoint_settings.read_encoder_config(str(folder))
-    assert hugging_face_settings.family_of({**settings}) in ("bert", "electra", "roberta", "albert")
+    assert hugging_face_settings.family_of({**settings}) in hugging_face_settings.FAMILIES
     if shape.hidden_size * shape.num_hidden_layers > 10_000 or shape.vocab_size > 10_000:
         return settings  # allowed by the weights beside it, but not fast
     model = encoder.Encoder(shape)

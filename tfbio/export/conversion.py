@@ -127,7 +127,7 @@ def _write_masked_language_model(
             "has no place: set sentence_pair_head to false in its config.json to leave it out."
         )
     names = hugging_face_weights.of_masked_language_model(model, family)
-    architecture = f"{family.capitalize()}{head}"
+    architecture = hugging_face_settings.class_name(family, head)
     hugging_face_weights.write(
         folder, architecture, model.encoder.config, names, vocab_file, settings["lower_case"]
     )
@@ -309,7 +309,7 @@ def to_original_electra(source: str, target: str) -> str:
 def _original_code_has(config: PretrainingConfig) -> bool:
     """Returns True if google-research/electra's code has encoders of these shapes."""
     default = EncoderConfig()
-    names = ("layer_norm_eps", "hidden_act", "position_offset", "share_layers")
+    names = ("layer_norm_eps", "hidden_act", "position_offset", "share_layers", "layer_norm_first")
     plain = dataclasses.replace(config.encoder, **{name: getattr(default, name) for name in names})
     original = dataclasses.replace(
         config,

@@ -9,7 +9,7 @@ HIDDEN_ACTS = ("gelu", "gelu_new")
 # Settings of an `EncoderConfig` in which the same model may differ.
 TRAINING_ONLY = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
 # The families of `transformers` whose encoders an `Encoder` can be.
-FAMILIES = ("bert", "electra", "roberta", "albert")
+FAMILIES = ("bert", "electra", "roberta", "albert", "megatron-bert")
 # No encoder like BERT has more weights: one of the sizes is a mistake.
 _MOST_WEIGHTS = 10 * 10**9
 

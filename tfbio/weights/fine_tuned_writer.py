@@ -90,7 +90,7 @@ def write_hugging_face(folder: str, tuned: FineTuned) -> None:
         more["label2id"] = {label: number for number, label in enumerate(labels)}
     hugging_face_weights.write(
         folder,
-        f"{family.capitalize()}{task_type.hugging_face_class}",
+        hugging_face_settings.class_name(family, task_type.hugging_face_class),
         tuned.model.encoder.config,
         weight_names.of_task_model(tuned.model, task_type.hugging_face_head, family),
         vocabulary,

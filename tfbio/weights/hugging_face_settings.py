@@ -72,7 +72,7 @@ class _Family(NamedTuple):
     hidden_act: str = "gelu"
 
 
-# By `model_type`, which is also how the names of the encoder's weights begin.
+# By `model_type`. `weight_names.scope_of` tells how the names of the encoder's weights begin.
 FAMILIES = {
     "bert": _Family(
         "cls/predictions/transform",
@@ -102,6 +102,14 @@ FAMILIES = {
         sentence_pair="sop_classifier/classifier",
         has_embedding_size=True,
         hidden_act="gelu_new",
+    ),
+    "megatron-bert": _Family(
+        "cls/predictions/transform",
+        "LayerNorm",
+        "cls/predictions/output_bias",
+        "cls.predictions.decoder",
+        pooler="bert/pooler/dense",
+        sentence_pair="cls/seq_relationship",
     ),
 }
 
@@ -188,6 +196,7 @@ def read_shape(folder: str) -> EncoderConfig:
         )
     shape["position_offset"] = pad_id + 1 if family == "roberta" else 0
     shape["share_layers"] = family == "albert"
+    shape["layer_norm_first"] = family == "megatron-bert"
     try:
         return build(EncoderConfig, shape, path)
     except ConfigError as error:
@@ -308,7 +317,7 @@ def check_family(family: str, encoder: EncoderConfig, with_word_head: bool) -> N
     """Checks that the models of a Hugging Face family can have an encoder; returns nothing.
 
     Args:
-      family: "albert", "bert", "electra" or "roberta".
+      family: a key of `FAMILIES`.
       encoder: the encoder's shape.
       with_word_head: True if the model has the head that scores words.
 
@@ -317,7 +326,10 @@ def check_family(family: str, encoder: EncoderConfig, with_word_head: bool) -> N
         else.
     """
     traits, has = FAMILIES[family], dataclasses.asdict(encoder)
-    wanted = {"share_layers": family == "albert"}
+    wanted = {
+        "share_layers": family == "albert",
+        "layer_norm_first": family == "megatron-bert",
+    }
     if family != "roberta":
         wanted["position_offset"] = 0
     if not traits.has_embedding_size:
@@ -339,7 +351,7 @@ def family_in(folder: str) -> str:
       folder: the folder of a model that `read_shape` can read.
 
     Returns:
-      "albert", "bert", "electra" or "roberta", a key of `FAMILIES`.
+      A key of `FAMILIES`.
 
     Raises:
       KeyError: the model's `config.json` is missing or has no model_type.
@@ -347,19 +359,32 @@ def family_in(folder: str) -> str:
     return read_config(folder)["model_type"]
 
 
+def class_name(family: str, head: str = "") -> str:
+    """Names a class of `transformers`.
+
+    Args:
+      family: a key of `FAMILIES`.
+      head: the end of the name, such as "ForMaskedLM".
+
+    Returns:
+      The name, such as "MegatronBertForMaskedLM".
+    """
+    return family.title().replace("-", "") + head
+
+
 def family_of(settings: dict) -> str:
     """Tells which of Hugging Face's families the settings of an encoder belong to.
 
     A family is a `model_type` of `transformers`. A model from elsewhere keeps its family. Of the
-    encoders that were made here, an ELECTRA is of that family. A masked language model is of the
-    only family that can hold it, or else of BERT's.
+    encoders that were made here, one with `layer_norm_first` is a Megatron-LM's. Any other ELECTRA
+    is of that family. A masked language model is of the only family that can hold it, or of BERT's.
 
     Args:
       settings: the result of `checkpoint_settings.read_settings`, name -> value; `encoder`,
         `family` and `objective` are read.
 
     Returns:
-      "albert", "bert", "electra" or "roberta".
+      A key of `FAMILIES`.
     """
     encoder = settings["encoder"]
     if settings.get("family"):
@@ -368,5 +393,7 @@ def family_of(settings: dict) -> str:
         return "albert"
     if encoder["position_offset"]:
         return "roberta"
+    if encoder["layer_norm_first"]:
+        return "megatron-bert"
     is_bert = settings.get("objective") == "mlm"
     return "bert" if is_bert and encoder["embedding_size"] == encoder["hidden_size"] else "electra"

@@ -29,6 +29,7 @@ from tfbio.weights.hugging_face_settings import (
     GENERATOR,
     HuggingFaceError,
     check_family,
+    class_name,
     family_in,
     read_generator,
     read_shape,
@@ -54,11 +55,11 @@ def _values_of_encoder(
     folder: str, tensors: dict[str, weight_files.Tensor], encoder: Encoder
 ) -> list[tuple[tf.Variable, np.ndarray]]:
     """Returns each variable of an encoder with its value."""
-    family = family_in(folder)
+    scope = weight_names.scope_of(family_in(folder))
     # The names of a model without a head have no prefix.
-    has_prefix = f"{family}.embeddings.word_embeddings.weight" in tensors
-    named = weight_names.of_encoder(encoder, family)
-    return _values(folder, tensors, named, "" if has_prefix else f"{family}.")
+    has_prefix = f"{scope}.embeddings.word_embeddings.weight" in tensors
+    named = weight_names.of_encoder(encoder, scope)
+    return _values(folder, tensors, named, "" if has_prefix else f"{scope}.")
 
 
 def restore_electra(folder: str, model: Electra) -> None:
@@ -119,7 +120,7 @@ def restore_pooler(folder: str, pooler: keras.layers.Dense) -> None:
     named = weight_names.of_pooler(pooler, family)
     name, _ = weight_names.hugging_face_name(named[0].names[0])
     # The names of a model without a head have no prefix.
-    for lacking in ("", f"{family}."):
+    for lacking in ("", f"{weight_names.scope_of(family)}."):
         if name.removeprefix(lacking) in tensors:
             _assign(_values(folder, tensors, named, lacking))
             return
@@ -164,15 +165,14 @@ def of_masked_language_model(model: MaskedLanguageModel, family: str) -> list[we
 
     Args:
       model: the model.
-      family: "albert", "bert", "electra" or "roberta", for which
-        `hugging_face_settings.check_family` passes.
+      family: one for which `hugging_face_settings.check_family` passes.
 
     Returns:
       A list of `Named`, the variables with their original names: those of the encoder, of the head
       that scores words, and of the sentence-pair head if the model has one.
     """
     traits = FAMILIES[family]
-    names = weight_names.of_encoder(model.encoder, family)
+    names = weight_names.of_encoder(model.encoder, weight_names.scope_of(family))
     names += weight_names.of_word_head(
         model.head, traits.word_head, traits.word_bias, traits.word_norm
     )
@@ -192,9 +192,10 @@ def _read_with_word_head(folder: str, family: str) -> dict[str, weight_files.Ten
     check_family(family, read_shape(folder), with_word_head=True)
     traits, tensors = FAMILIES[family], weight_files.open_all(folder)
     bias, _ = weight_names.hugging_face_name(traits.word_bias)
+    scope = weight_names.scope_of(family)
     # Where a file has both, they are one to `transformers`, unless the model was made otherwise.
     for name, same in (
-        (f"{family}.embeddings.word_embeddings.weight", f"{traits.decoder}.weight"),
+        (f"{scope}.embeddings.word_embeddings.weight", f"{traits.decoder}.weight"),
         (bias, f"{traits.decoder}.bias"),
     ):
         if same in tensors and not np.array_equal(
@@ -289,7 +290,7 @@ def write(
         for original, part in zip(names, parts, strict=True):
             name, transposed = weight_names.hugging_face_name(original)
             tensors[name] = np.ascontiguousarray(part.T if transposed else part)
-    family = next(family for family in FAMILIES if architecture.lower().startswith(family))
+    family = next(family for family in FAMILIES if architecture.startswith(class_name(family)))
     tokenizer = tokenization.load_tokenizer(vocab_file, lower_case)
     if family == "roberta" and encoder.position_offset != tokenizer.pad_id + 1:
         raise HuggingFaceError(
@@ -298,7 +299,8 @@ def write(
             "there."
         )
     shape = dataclasses.asdict(encoder)
-    del shape["position_offset"], shape["share_layers"]
+    for implied in ("position_offset", "share_layers", "layer_norm_first"):  # by the family
+        del shape[implied]
     if not FAMILIES[family].has_embedding_size:
         del shape["embedding_size"]
     shape |= {"pad_token_id": tokenizer.pad_id, "dtype": "float32"}

@@ -214,7 +214,8 @@ def _stated_shape(folder: str, is_albert: bool) -> dict:
             )
     shape.setdefault("hidden_act", stated.get("hidden_act", "gelu"))
     # A released file may round the vocabulary's size up; the tensors have the real one.
-    known = EncoderConfig.__dataclass_fields__.keys() - {"vocab_size", "hidden_act"}
+    ignored = {"vocab_size", "hidden_act", "layer_norm_first"}
+    known = EncoderConfig.__dataclass_fields__.keys() - ignored
     return shape | {name: value for name, value in stated.items() if name in known}
 
 
@@ -254,6 +255,7 @@ def require_encoder(path: str, encoder: EncoderConfig) -> None:
     shapes = tensorflow1_checkpoint.shapes_in(prefix)
     known = _encoder_shape(prefix, shapes, tensorflow1_checkpoint.scope_of(prefix, shapes))
     known |= _stated_shape(os.path.dirname(prefix), is_albert=False)
+    known["layer_norm_first"] = False
     for name, value in known.items():
         given = getattr(encoder, name)
         if name not in TRAINING_ONLY and given != value:

@@ -2,8 +2,8 @@
 
 The functions `of_...` pair each variable of a model with its original name, the one in the
 checkpoints of google-research's bert and electra. `hugging_face_name` turns such a name into the
-one of `transformers`. For RoBERTa and ALBERT the original names here are those of `transformers`,
-written with TensorFlow's slashes.
+one of `transformers`. For RoBERTa, ALBERT and Megatron-LM's BERT the original names here are those
+of `transformers`, written with TensorFlow's slashes.
 """
 
 from __future__ import annotations
@@ -62,8 +62,21 @@ TEXT_HEADS = {
     "albert": _TextHead("tanh", "albert/pooler", "classifier"),
     "bert": _TextHead("tanh", "bert/pooler/dense", "classifier"),
     "electra": _TextHead("gelu", "classifier/dense", "classifier/out_proj"),
+    "megatron-bert": _TextHead("tanh", "bert/pooler/dense", "classifier"),
     "roberta": _TextHead("tanh", "classifier/dense", "classifier/out_proj"),
 }
+
+
+def scope_of(family: str) -> str:
+    """Returns the scope of the names of a family's encoders, with which their names begin.
+
+    Args:
+      family: a `model_type` of `transformers`, such as "bert".
+
+    Returns:
+      "bert" for "megatron-bert", whose names begin like BERT's; else the family itself.
+    """
+    return "bert" if family == "megatron-bert" else family
 
 
 def hugging_face_name(name: str) -> tuple[str, bool]:
@@ -132,7 +145,7 @@ def of_task_model(model: TaskModel, head_name: str, family: str) -> list[Named]:
         for ELECTRA's class also none.
       head_name: the name of the layer that computes the logits of tokens; "" for a model of texts,
         whose layers the family names. See `TaskType.hugging_face_head`.
-      family: "albert", "bert", "electra" or "roberta".
+      family: one of `TEXT_HEADS`, such as "bert".
 
     Returns:
       A list of `Named`, all variables of encoder, pooler and head with their original names. Where
@@ -141,7 +154,7 @@ def of_task_model(model: TaskModel, head_name: str, family: str) -> list[Named]:
     Raises:
       KeyError: there is no such family.
     """
-    head, names = TEXT_HEADS[family], of_encoder(model.encoder, family)
+    head, names = TEXT_HEADS[family], of_encoder(model.encoder, scope_of(family))
     if head_name:
         return names + _dense(model.head, head_name)
     if model.pooler is None:
@@ -154,7 +167,7 @@ def of_pooler(pooler: keras.layers.Dense, family: str) -> list[Named]:
 
     Args:
       pooler: the layer.
-      family: "albert", "bert", "electra" or "roberta".
+      family: one of `TEXT_HEADS`, such as "bert".
 
     Returns:
       A list of two `Named`: its kernel, float32 [hidden, hidden], and its bias, float32 [hidden].
@@ -252,8 +265,7 @@ def of_encoder(encoder: Encoder, scope: str) -> list[Named]:
 
     Args:
       encoder: the encoder.
-      scope: the scope of their names, "generator" or the family: "albert", "bert", "electra" or
-        "roberta".
+      scope: the scope of their names: "generator", or the result of `scope_of` for a family.
 
     Returns:
       A list of `Named`, its variables with their original names: those of the embeddings, of the
@@ -272,13 +284,14 @@ def _of_embeddings(embeddings: Embeddings, scope: str) -> list[Named]:
 
     Returns:
       The embeddings of words, positions and segments, float32 [rows, embedding_size] each, and
-      gamma and beta of the LayerNorm.
+      gamma and beta of the LayerNorm, if there is one.
     """
+    norm = embeddings.layer_norm
     return [
         Named(embeddings.word, [f"{scope}/word_embeddings"]),
         Named(embeddings.position, [f"{scope}/position_embeddings"]),
         Named(embeddings.segment, [f"{scope}/token_type_embeddings"]),
-        *_norm(embeddings.layer_norm, f"{scope}/LayerNorm"),
+        *(() if norm is None else _norm(norm, f"{scope}/LayerNorm")),
     ]
 
 
@@ -290,12 +303,13 @@ def _of_layers(encoder: Encoder, scope: str) -> list[Named]:
       scope: the scope of their names, such as "bert".
 
     Returns:
-      The variables from the first layer to the last. The kernel and the bias of the attention's
-      query, key and value are one variable each, with three names. A shared layer is named once.
+      The variables from the first layer to the last, and of the LayerNorm after it, if there is
+      one. The kernel and the bias of the attention's query, key and value are one variable each,
+      with three names. A shared layer is named once.
     """
     if encoder.config.share_layers:
         return _of_shared_layer(encoder, f"{scope}/encoder")
-    names = []
+    names, first = [], encoder.config.layer_norm_first
     if encoder.projection is not None:
         names += _dense(encoder.projection, f"{scope}/embeddings_project")
     for number, layer in enumerate(encoder.transformer_layers):
@@ -303,11 +317,14 @@ def _of_layers(encoder: Encoder, scope: str) -> list[Named]:
         attention = [f"{prefix}/attention/self/{part}" for part in ("query", "key", "value")]
         names += _dense(layer.query_key_value, *attention)
         names += _dense(layer.attention_output, f"{prefix}/attention/output/dense")
-        names += _norm(layer.attention_norm, f"{prefix}/attention/output/LayerNorm")
+        norms = (
+            ("attention/ln", "ln") if first else ("attention/output/LayerNorm", "output/LayerNorm")
+        )
+        names += _norm(layer.attention_norm, f"{prefix}/{norms[0]}")
         names += _dense(layer.intermediate, f"{prefix}/intermediate/dense")
         names += _dense(layer.output_dense, f"{prefix}/output/dense")
-        names += _norm(layer.output_norm, f"{prefix}/output/LayerNorm")
-    return names
+        names += _norm(layer.output_norm, f"{prefix}/{norms[1]}")
+    return names + (_norm(encoder.final_norm, f"{scope}/encoder/ln") if first else [])
 
 
 def _of_shared_layer(encoder: Encoder, scope: str) -> list[Named]:

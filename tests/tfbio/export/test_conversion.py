@@ -73,6 +73,8 @@ EVERY_HEAD = (
     "RobertaForMaskedLM",
     "AlbertForMaskedLM",
     "AlbertForPreTraining",
+    "MegatronBertForMaskedLM",
+    "MegatronBertForPreTraining",
 )
 # Embeddings as wide as the layers: ALBERT has a layer between them all the same, others have none.
 AS_WIDE = ("ElectraForMaskedLM", "AlbertForMaskedLM")
@@ -223,8 +225,11 @@ def test_what_no_class_can_hold_is_refused(tmp_path):
     offset = dataclasses.replace(shape, position_offset=2)
     shared = dataclasses.replace(shape, share_layers=True)
     tanh = dataclasses.replace(shape, hidden_act="gelu_new")
+    first = dataclasses.replace(shape, layer_norm_first=True)
     refused("of type electra .* position_offset = 0, not 2", encoder=offset)
     refused("of type electra .* share_layers = False, not True", encoder=shared)
+    refused("of type electra .* layer_norm_first = False, not True", encoder=first)
+    refused("of type megatron-bert .* embedding_size = 24, not 12", objective="mlm", encoder=first)
     refused("of type roberta .* embedding_size = 24, not 12", objective="mlm", encoder=offset)
     refused("of type electra .* hidden_act = gelu, not gelu_new", objective="mlm", encoder=tanh)
     wide = dataclasses.replace(offset, embedding_size=24)
@@ -235,7 +240,7 @@ def test_what_no_class_can_hold_is_refused(tmp_path):
         encoder=shape,
         sentence_pair_head=True,
     )
-    for encoder in (offset, tanh):
+    for encoder in (offset, tanh, first):
         with pytest.raises(UserError, match="has encoders that the original code has not"):
             conversion.to_original_electra(run(encoder=encoder), str(tmp_path / "original"))
 

@@ -20,6 +20,7 @@ from tfbio.objectives.pretraining_config import PretrainingConfig
     [
         ("BertForPreTraining", "next_sentence_label"),
         ("AlbertForPreTraining", "sentence_order_label"),
+        ("MegatronBertForPreTraining", "next_sentence_label"),
     ],
 )
 def test_a_trained_classifier_of_pairs_means_the_same(architecture, label, tmp_path):
@@ -29,7 +30,11 @@ def test_a_trained_classifier_of_pairs_means_the_same(architecture, label, tmp_p
 
     peer = small_model(architecture)
     save_model(peer, tmp_path / "peer")
-    shape = EncoderConfig(60, 24, 24, 2, 4, 48, 16, share_layers=label.startswith("sentence_order"))
+    shape = EncoderConfig(
+        *(60, 24, 24, 2, 4, 48, 16),
+        share_layers=architecture.startswith("Albert"),
+        layer_norm_first=architecture.startswith("Megatron"),
+    )
     settings = PretrainingConfig(
         objective="mlm",
         encoder=shape,

@@ -22,6 +22,11 @@ LABELS = {
     "BertForPreTraining": ("next_sentence_label", "prediction_logits", "seq_relationship_logits"),
     "AlbertForPreTraining": ("sentence_order_label", "prediction_logits", "sop_logits"),
     "RobertaForMaskedLM": ("", "logits", ""),
+    "MegatronBertForPreTraining": (
+        "next_sentence_label",
+        "prediction_logits",
+        "seq_relationship_logits",
+    ),
 }
 POSITIONS = np.array([[1, 4, 7], [2, 3, 0], [5, 6, 1]], np.int32)
 WEIGHTS = np.array([[1, 1, 1], [1, 1, 0], [1, 0, 0]], np.float32)

@@ -42,6 +42,8 @@ def read_encoder(folder, **changes):
         ("AlbertModel", {}),
         ("AlbertModel", {"embedding_size": 24}),  # which has a projection nevertheless
         ("AlbertForTokenClassification", {"hidden_act": "gelu"}),
+        ("MegatronBertModel", {}),
+        ("MegatronBertForTokenClassification", {"hidden_act": "gelu_new"}),
     ],
 )
 def test_gives_what_transformers_gives(architecture, settings, tmp_path):
@@ -75,6 +77,22 @@ def test_another_setting_would_show(architecture, wrong, tmp_path):
     found = read_encoder(tmp_path, **wrong)(*map(tf.constant, batch)).numpy()
     mask = batch[1] == 1
     assert np.abs(found[mask] - expected[mask]).max() > 1e-4
+
+
+def test_layer_normalization_after_the_residual_would_show(tmp_path):
+    """The names of the weights tell the orders apart, so here the layers themselves are changed."""
+    model = small_model("MegatronBertModel")
+    save_model(model, tmp_path)
+    batch = padded_batch(model)
+    expected = compute(model, batch)["last_hidden_state"]
+    ours, mask = read_encoder(tmp_path), batch[1] == 1
+    for layer in ours.transformer_layers:
+        assert layer.layer_norm_first
+        layer.layer_norm_first = False
+        found = ours(*map(tf.constant, batch)).numpy()
+        assert np.abs(found[mask] - expected[mask]).max() > 0.1
+        layer.layer_norm_first = True
+    np.testing.assert_allclose(ours(*map(tf.constant, batch))[mask], expected[mask], atol=1e-5)
 
 
 def test_a_published_encoder_on_real_sentences(sentences):
@@ -127,6 +145,7 @@ def test_names_of_old_checkpoints_are_known(tmp_path):
         ("RobertaForMaskedLM", "lm_head.bias", "lm_head.decoder"),
         ("AlbertForMaskedLM", "predictions.bias", "predictions.decoder"),
         ("ElectraForMaskedLM", "generator_lm_head.bias", "generator_lm_head"),
+        ("MegatronBertForMaskedLM", "cls.predictions.bias", "cls.predictions.decoder"),
     ],
 )
 def test_output_weights_may_be_written_out(architecture, word_bias, decoder, tmp_path):
@@ -137,7 +156,8 @@ def test_output_weights_may_be_written_out(architecture, word_bias, decoder, tmp
     path = tmp_path / "model.safetensors"
     tensors = load_file(path)
     bias = tensors.pop(word_bias)
-    words = tensors[f"{architecture[:-11].lower()}.embeddings.word_embeddings.weight"]
+    scope = small_model(architecture).base_model_prefix
+    words = tensors[f"{scope}.embeddings.word_embeddings.weight"]
     written = {f"{decoder}.weight": words, f"{decoder}.bias": bias}
     save_file(tensors | written, path)
     settings = hugging_face_settings.read_pretraining_settings(str(tmp_path))
