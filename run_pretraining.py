@@ -169,7 +169,8 @@ def _estimate(settings: PretrainingConfig) -> str:
         _check_examples()
         from tfbio.runs import pretraining_data
 
-        data = pretraining_data.find_data(settings, FLAGS.examples)
+        start = FLAGS.init_checkpoint or ""
+        data = pretraining_data.find_data(settings, FLAGS.examples, start)
     if FLAGS.teacher:
         _check_teacher(settings)
         from tfbio.runs import teachers

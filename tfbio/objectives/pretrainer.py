@@ -79,7 +79,8 @@ class Pretrainer:
             special_ids=[tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id],
             mask_token_prob=config.mask_token_prob,
             random_token_prob=config.random_token_prob,
-            vocab_size=config.encoder.vocab_size,
+            # The encoder may have more rows, see `pretraining_data.find_data`.
+            vocab_size=len(tokenizer.begins_word),
             unit=config.mask_unit,
             begins_word=tokenizer.begins_word,
             with_replacement=config.mask_with_replacement,

@@ -76,7 +76,7 @@ def pretrain(
     _check_division(config, strategy.num_replicas_in_sync)
     precision = set_precision(config.run.precision, strategy)
     distribution.optimize_for(config.run.optimize_for, strategy)
-    data = pretraining_data.find_data(config, example_folders)
+    data = pretraining_data.find_data(config, example_folders, init_checkpoint)
     # One of several workers writes and prints.
     is_chief = strategy.extended.should_checkpoint
     newest = checkpointing.find_newest(model_dir, repair=is_chief)
@@ -91,6 +91,7 @@ def pretrain(
     keep_at = config.run.keep_checkpoints_at
     saves = Checkpointer(pretrainer.model, pretrainer.optimizer, model_dir, keep, is_chief, keep_at)
     counts = pretraining_data.word_counts(*data[0])
+    counts = np.pad(counts, (0, config.encoder.vocab_size - len(counts)))
     counts[pretrainer.masking.special_ids] = 0  # never masked
     if newest:
         with strategy.scope():

@@ -32,7 +32,9 @@ _PARALLEL = 4
 ALONE = tf.distribute.InputContext()
 
 
-def find_examples(folders: list[str], sequence_lengths: list[int], vocab_size: int) -> Data:
+def find_examples(
+    folders: list[str], sequence_lengths: list[int], vocab_size: int, may_be_padded: bool = False
+) -> Data:
     """Finds the folder of pretraining data, examples, for each phase of a run.
 
     Args:
@@ -40,6 +42,7 @@ def find_examples(folders: list[str], sequence_lengths: list[int], vocab_size: i
         original ELECTRA code made. Those of one length are in the order of their phases.
       sequence_lengths: the length of each phase, in tokens.
       vocab_size: the size of the vocabulary in the settings.
+      may_be_padded: True if the vocabulary of the examples may be smaller than that.
 
     Returns:
       A list with a pair for each phase: the path of the folder and its `Manifest`.
@@ -75,7 +78,7 @@ def find_examples(folders: list[str], sequence_lengths: list[int], vocab_size: i
     data = [by_length[length].pop(0) for length in sequence_lengths]
     for folder, manifest in data:
         words = manifest.settings["vocab_size"]
-        if words != vocab_size:
+        if words > vocab_size or (words < vocab_size and not may_be_padded):
             raise DataError(
                 f"{folder} was made with a vocabulary of {words} tokens, the settings say "
                 f"{vocab_size}: give --set encoder.vocab_size={words}, or other examples."
@@ -285,7 +288,9 @@ def _parse(form: ExampleFormat) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
     return parse
 
 
-def find_data(config: PretrainingConfig, example_folders: list[str]) -> Data:
+def find_data(
+    config: PretrainingConfig, example_folders: list[str], init_checkpoint: str = ""
+) -> Data:
     """Finds what pretraining with these settings reads, and refuses examples of other objectives.
 
     `pretrain` and `run_pretraining.py --dry_run` call it before they begin.
@@ -293,6 +298,8 @@ def find_data(config: PretrainingConfig, example_folders: list[str]) -> Data:
     Args:
       config: all settings.
       example_folders: paths of folders that `data_prep.examples` made.
+      init_checkpoint: see `pretraining.pretrain`. Its table of tokens may have more rows than the
+        vocabulary, as Megatron-LM pads it to a multiple of 128; new weights may not.
 
     Returns:
       A list with a pair for each phase of the settings: the path of the folder of its examples and
@@ -304,7 +311,8 @@ def find_data(config: PretrainingConfig, example_folders: list[str]) -> Data:
         none or a length more than it has phases, or a shard is missing or of another size.
     """
     lengths = [length for length, _ in config.phases()]
-    data = find_examples(example_folders, lengths, config.encoder.vocab_size)
+    rows = config.encoder.vocab_size
+    data = find_examples(example_folders, lengths, rows, may_be_padded=bool(init_checkpoint))
     objectives = set()
     for folder, manifest in data:
         if config.sentence_pair_loss:

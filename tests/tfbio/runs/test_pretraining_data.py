@@ -16,16 +16,21 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from data_prep import examples, vocabulary
 from data_prep.running import pipeline
+from tests.hugging_face import save_model, small_model
 from tests.pretraining_runs import eagerly, scalars
 from tfbio.base import storage
 from tfbio.base.errors import DataError, UserError
 from tfbio.base.manifests import MANIFEST, read_manifest
 from tfbio.base.shards import read_shard
 from tfbio.base.tf_example import parse_example, serialize_example
+from tfbio.export import conversion
 from tfbio.objectives.pretrainer import Pretrainer
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.objectives.pretraining_run import PretrainingRun
 from tfbio.runs import original_examples, pretraining, pretraining_data
 from tfbio.text import vocabularies
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
+from tfbio.weights import hugging_face_settings
 
 BATCH = 8
 ONE_WORKER = pipeline.Runner(workers=1)
@@ -350,6 +355,42 @@ def test_trains_on_examples_of_the_original_code(shallow, examples_folder, cpu, 
         pretraining.pretrain(short, [str(tmp_path / "pretrain_tfrecords")], model, cpu)
     assert tf.train.latest_checkpoint(model).endswith("ckpt-2")
     assert Path(model, "vocab.txt").read_bytes() == (examples_folder / "vocab.txt").read_bytes()
+
+
+def test_a_table_with_more_rows_than_tokens_comes_in_is_trained_and_goes_out(
+    examples_folder, manifest, cpu, tmp_path
+):
+    """As Megatron-LM pads it: 30,592 rows for 30,522 tokens."""
+    words, folders = manifest.settings["vocab_size"], [str(examples_folder)]
+    architecture = "MegatronBertForPreTraining"
+    peer = small_model(architecture, vocab_size=words + 70, max_position_embeddings=64)
+    save_model(peer, tmp_path)
+    shutil.copy(examples_folder / "vocab.txt", tmp_path)
+    settings = PretrainingConfig(
+        objective="mlm",
+        encoder=hugging_face_settings.read_shape(str(tmp_path)),
+        sequence_length=64,
+        sentence_pair_head=True,
+        frequency_biases=True,
+        train_batch_size=2,
+        num_train_steps=2,
+        num_warmup_steps=0,
+        run=PretrainingRun(num_eval_batches=1),
+    )
+    model, back = str(tmp_path / "model"), str(tmp_path / "back")
+    with pytest.raises(DataError, match=f"--set encoder.vocab_size={words}, or other examples"):
+        pretraining.pretrain(settings, folders, model, cpu)
+    with eagerly():
+        pretraining.pretrain(settings, folders, model, cpu, init_checkpoint=str(tmp_path))
+    conversion.to_hugging_face(model, back)
+    after, found = type(peer).from_pretrained(back, output_loading_info=True)
+    assert not any(found.values()), found
+    assert after.config.vocab_size == words + 70
+    before, after = (x.bert.embeddings.word_embeddings.weight.detach() for x in (peer, after))
+    assert before.shape == after.shape and not before.equal(after)
+    # Another token in place of a masked one is a token of the vocabulary.
+    tokenizer = load_fast_tokenizer(examples_folder / "vocab.txt")
+    assert Pretrainer(settings, tokenizer, cpu).masking.vocab_size == words
 
 
 @pytest.mark.parametrize(
