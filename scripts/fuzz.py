@@ -59,6 +59,7 @@ READERS = [
     "tfbio/formats/task_files.py",
     "tfbio/formats/text_files.py",
     "tfbio/runs/document_formats.py",
+    "tfbio/weights/megatron_checkpoint.py",
     "tfbio/weights/tensorflow1_checkpoint.py",
     "tfbio/weights/tensorflow1_settings.py",
     "tfbio/weights/tensorflow1_weights.py",

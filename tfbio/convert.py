@@ -13,7 +13,8 @@ r"""Converts a pretrained or fine-tuned model to another format.
   - the --model_dir of a run_pretraining.py run, whose newest checkpoint is taken;
   - the --output_dir of a run_finetuning.py run, whose best trial is taken, or one of its trials;
   - a model in the format of `transformers`, with a head of pretraining or fine-tuning;
-  - a TensorFlow 1 checkpoint of google-research's electra, bert or albert: its prefix or folder.
+  - a TensorFlow 1 checkpoint of google-research's electra, bert or albert: its prefix or folder;
+  - with --format=hugging_face a file of a BERT of Megatron-LM's (.pt) or NeMo's (.nemo).
 
 --format says who reads --to:
 
@@ -21,9 +22,10 @@ hugging_face: a folder that `transformers` loads, with the tokenizer. ELECTRA's 
 (ElectraForPreTraining) is in the folder itself, its generator (ElectraForMaskedLM) in `generator/`.
 A masked language model is AlbertForMaskedLM if its layers are shared, RobertaForMaskedLM if its
 positions have an offset, ElectraForMaskedLM if the embeddings are smaller than the layers, and
-BertForMaskedLM otherwise. BERT and ALBERT with their classifier of sentence pairs are
-...ForPreTraining. A fine-tuned model is ...ForTokenClassification, ForSequenceClassification or
-ForQuestionAnswering, in the family that tfbio/weights/fine_tuned_writer.py chooses.
+BertForMaskedLM otherwise, or MegatronBertForMaskedLM with encoder.layer_norm_first. These and
+ALBERT with their classifier of sentence pairs are ...ForPreTraining. A fine-tuned model is
+...ForTokenClassification, ForSequenceClassification or ForQuestionAnswering, in the family that
+tfbio/weights/fine_tuned_writer.py chooses.
 
 tfbio: the folder of a run_pretraining.py run, with an optimizer that has taken no step. Pretraining
 and fine-tuning start from it (--init_checkpoint). A TensorFlow 1 checkpoint with the optimizer's
@@ -64,7 +66,8 @@ def define_flags() -> None:
         "from",
         None,
         "The --model_dir of a pretraining run, the --output_dir of a fine-tuning run or one of its "
-        "trials, a model of `transformers`, or a TensorFlow 1 checkpoint.",
+        "trials, a model of `transformers`, a TensorFlow 1 checkpoint, or a file of Megatron-LM's "
+        "or NeMo's.",
         required=True,
     )
     flags.DEFINE_string("to", None, "The new folder.", required=True)
@@ -129,6 +132,11 @@ def _convert(source: str, target: str) -> None:
     if os.path.exists(target):
         raise UserError(f"--to={target} is there already: give a new folder, or remove it.")
     _check_flags(flags.FLAGS.format)
+    from tfbio.weights import megatron_checkpoint
+
+    if megatron_checkpoint.is_one(source):
+        _from_megatron(source, target)
+        return
     if flags.FLAGS.format == "tfbio":
         _to_tfbio(source, target)
         return
@@ -146,6 +154,23 @@ def _convert(source: str, target: str) -> None:
     else:
         prefix = conversion.to_original_electra(source, target)
         print(f"{prefix}: the prefix of the checkpoint.")
+
+
+def _from_megatron(source: str, target: str) -> None:
+    """Writes a folder that `transformers` loads.
+
+    Raises:
+      UserError: another format is asked for, or the model cannot be converted.
+    """
+    from tfbio.export import conversion_of_megatron
+
+    if flags.FLAGS.format != "hugging_face":
+        raise UserError(
+            f"--from={source} can only become a folder of `transformers`: convert it with "
+            "--format=hugging_face first, and then that folder."
+        )
+    conversion_of_megatron.to_hugging_face(source, target)
+    print(f"{target}: load it with transformers' from_pretrained, or give it as --init_checkpoint.")
 
 
 def _check_flags(target_format: str) -> None:

@@ -37,6 +37,11 @@ def test_what_cannot_be_converted_is_named(pretrained, tmp_path):
     assert done.returncode == 1 and "is there already: give a new folder" in done.stderr
     done = run(f"--from={tmp_path}", f"--to={tmp_path}/new")
     assert done.returncode == 1 and "holds no config.json" in done.stderr
+    (tmp_path / "x.pt").write_bytes(b"PK")
+    done = run(f"--from={tmp_path}/x.pt", f"--to={tmp_path}/new", "--format=tfbio")
+    assert done.returncode == 1 and "can only become a folder of `transf" in done.stderr
+    done = run(f"--from={tmp_path}/x.pt", f"--to={tmp_path}/new")
+    assert done.returncode == 1 and "x.pt is damaged, or holds other things than" in done.stderr
     done = run(f"--from={pretrained}", f"--to={tmp_path}/new")
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "new" / "config.json").read_text())["model_type"] == "electra"

@@ -14,7 +14,7 @@ import re
 import struct
 import warnings
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -118,8 +118,10 @@ def open_all(folder: str) -> dict[str, Tensor]:
     """
     tensors = {}
     for path in _files(folder):
-        _check_beginning(path)
-        opened = (_open_safetensors if path.suffix == ".safetensors" else _open_pytorch)(path)
+        if path.suffix == ".safetensors":
+            opened = _open_safetensors(path)
+        else:
+            opened = as_tensors(path, read_pytorch(path))
         for name, tensor in opened.items():
             # The names of a LayerNorm's weight and bias in files that were made from TensorFlow's.
             name = name.replace("LayerNorm.gamma", "LayerNorm.weight")
@@ -199,6 +201,7 @@ def _open_safetensors(path: Path) -> dict[str, Tensor]:
       WeightFileError: the file is damaged.
     """
     damaged = "it is damaged or not complete: get it again, or save the model again"
+    _check_beginning(path)
     try:
         _check_header(path)
         # `safe_open` compares the header with the size of the file, and offsets with shapes.
@@ -244,12 +247,20 @@ def _check_header(path: Path) -> None:
         json.loads(stream.read(length), object_pairs_hook=no_name_twice)
 
 
-def _open_pytorch(path: Path) -> dict[str, Tensor]:
-    """Opens the tensors in a file of PyTorch, by name.
+def read_pytorch(path: Path, allowed: Sequence[type] = ()) -> dict:
+    """Reads the dictionary in a file of PyTorch by its weights-only loader, which runs no code.
+
+    Args:
+      path: the path of the file, on a local disk.
+      allowed: classes that the file may hold instances of, besides tensors and plain values.
+
+    Returns:
+      The dictionary; tensors are on the CPU.
 
     Raises:
-      WeightFileError: the file is damaged or unsafe, or PyTorch is missing or too old.
+      WeightFileError: the file is damaged or unsafe, or PyTorch is missing or older than 2.6.
     """
+    _check_beginning(path)
     try:
         import torch
     except ImportError as error:
@@ -264,7 +275,7 @@ def _open_pytorch(path: Path) -> dict[str, Tensor]:
         )
     is_zip = _is_whole_zip(path)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), torch.serialization.safe_globals(list(allowed)):
             warnings.simplefilter("ignore")
             # A zip is mapped into memory, so that it takes none for bytes that it lacks.
             state = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
@@ -276,6 +287,23 @@ def _open_pytorch(path: Path) -> dict[str, Tensor]:
         ) from error
     if not isinstance(state, dict):
         raise WeightFileError(f"{path} is no dictionary of tensors: save model.state_dict().")
+    return state
+
+
+def as_tensors(path: Path, state: dict) -> dict[str, Tensor]:
+    """Makes a `Tensor` of each of PyTorch's in a dictionary, without reading their values.
+
+    Args:
+      path: the file that the dictionary is from, for messages.
+      state: the dictionary. What is no tensor or has no text as its key is left out.
+
+    Returns:
+      The key -> the `Tensor`.
+
+    Raises:
+      WeightFileError: a tensor is a view, or has no numbers.
+    """
+    import torch
 
     def reader(name: str, tensor: torch.Tensor) -> Callable[[], np.ndarray]:
         dtype = str(tensor.dtype).removeprefix("torch.")
