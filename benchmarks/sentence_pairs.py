@@ -1,13 +1,21 @@
-r"""Whether a small BERT learns sentence pairs, and whether one does from shuffled labels.
+r"""Whether a small BERT learns words and sentence pairs, and whether one does from shuffled labels.
 
-    python -m benchmarks.sentence_pairs --examples=demo/pairs --output=out/sentence_pairs
+    python -m benchmarks.sentence_pairs --examples=out/pairs --output=out/sentence_pairs
 
-The examples are those of `data_prep.examples --objective=next_sentence` or `sentence_order`. Two
-runs of `run_pretraining.py` have the demo's encoder, BERT's share of masked tokens, and the same
-batches. The second one's labels are dealt out anew among the examples of each split, so that they
-say nothing; there are as many of each. A run that was interrupted goes on.
+The examples are those of `data_prep.examples --objective=next_sentence` or `sentence_order`. For
+each seed two runs of `run_pretraining.py` have the same settings and the same batches. The second
+one's labels are dealt out anew among the examples of each split, so that they say nothing; there
+are as many of each.
 
-The table has the balanced accuracy on all whole batches of held-out examples after the last step.
+The first table has a line for each run: the held-out loss of masked tokens early in the run, how
+far it is below that of a model that knows only the training split's word frequencies, and at the
+end the balanced accuracy on pairs. The second table has the mean accuracy over the seeds.
+
+All masked tokens become [MASK]. By default 15 % of them stay as they are, and a model that copies
+these is 15 % better than word frequencies before it has learned anything else.
+
+A run that was interrupted goes on, and so does one that is asked for more --steps, up to 1,000. A
+run that has ended is not trained again.
 """
 
 from __future__ import annotations
@@ -16,24 +24,62 @@ import argparse
 import math
 import os
 import random
+import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+from sklearn.metrics import balanced_accuracy_score
 
 from benchmarks.command import Parser, count, run
 from tfbio.base.errors import UserError
-from tfbio.base.example_records import LABELLED_OBJECTIVES
+from tfbio.base.example_records import LABELLED_OBJECTIVES, ExampleFormat
 from tfbio.base.manifests import MANIFEST, Manifest, read_manifest, write_manifest
 from tfbio.base.shards import read_shard, write_shard
 from tfbio.base.tf_example import parse_example, serialize_example
 from tfbio.reporting import curves
 from tfbio.text import vocabularies
+from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
 ROOT = Path(__file__).resolve().parents[1]
-FIGURE = "sentence_pair_balanced_accuracy"
-# The 97.5 % quantile of the standard normal distribution.
-QUANTILE = 1.96
+# The step at which the loss of masked tokens is read.
+EARLY_STEP = 500
+# The learning rate falls to 0 until this step, where a run of fewer steps does not get to.
+SCHEDULE_STEPS = 1000
+# Beside those of the demo's encoder.
+SETTINGS = {
+    "objective": "mlm",
+    "sentence_pair_head": "true",
+    "sentence_pair_loss": "true",
+    "mask_prob": 0.15,
+    "mask_token_prob": 1,
+    "encoder.initializer_range": 0.04,
+    "learning_rate": 1.5e-3,
+    "num_warmup_steps": 50,
+    "adam_beta_2": 0.98,
+    "adam_bias_correction": "true",
+    "run.eval_every_steps": EARLY_STEP,
+    "run.save_checkpoints_steps": 100,
+}
+
+
+class Examples(NamedTuple):
+    """The examples of a split: int [n, sequence_length], [n, 2] and [n]."""
+
+    input_ids: np.ndarray
+    segment_lengths: np.ndarray
+    labels: np.ndarray
+
+
+class Scores(NamedTuple):
+    """The held-out figures of a run: the loss of masked tokens early on, and the final accuracy."""
+
+    early_loss: float
+    accuracy: float
 
 
 def parse_flags() -> argparse.Namespace:
@@ -41,31 +87,36 @@ def parse_flags() -> argparse.Namespace:
     parser = Parser(__doc__)
     parser.add_argument("--examples", required=True, help="a folder of pairs with labels")
     parser.add_argument("--output", required=True, help="where the runs go")
-    parser.add_argument("--steps", type=count, default=5000)
-    parser.add_argument("--batch_size", type=count, default=32)
+    parser.add_argument("--steps", type=count, default=500)
+    parser.add_argument("--batch_size", type=count, default=224)
+    parser.add_argument("--seeds", type=count, default=3)
     return parser.parse_args()
 
 
-def labels_of(folder: str, manifest: Manifest, split: str) -> list[int]:
-    """Returns the label of each example of a split, in the order of the shards."""
-    return [label for _, label in _labelled(folder, manifest, split)]
+# --- The examples --------------------------------------------------------------------------------
 
 
-def _labelled(folder: str, manifest: Manifest, split: str) -> Iterator[tuple[dict, int]]:
+def read_examples(folder: str, manifest: Manifest, split: str) -> Examples:
+    """Reads all examples of a split, in the order of the shards."""
+    form = ExampleFormat.of(manifest.settings)
+    ids, lengths, labels = [], [], []
     for shard in manifest.shards_of(split):
         for record in read_shard(folder, shard):
             example = parse_example(record)
-            yield example, example["label"][0]
+            ids.append(np.frombuffer(example["input_ids"][0], form.id_type))
+            lengths.append(np.frombuffer(example["segment_lengths"][0], "<u2"))
+            labels.append(example["label"][0])
+    return Examples(np.array(ids), np.array(lengths, int), np.array(labels))
 
 
-def shuffle_labels(folder: str, manifest: Manifest, target: str) -> None:
+def shuffle_labels(folder: str, manifest: Manifest, target: str, seed: int) -> None:
     """Writes the same examples with labels dealt out anew within each split."""
     os.makedirs(target, exist_ok=True)
     vocabularies.copy_vocabulary(vocabularies.find_vocabulary(folder), target)
     shards = []
     for split in ("train", "heldout"):
-        labels = labels_of(folder, manifest, split)
-        random.Random(0).shuffle(labels)
+        labels = read_examples(folder, manifest, split).labels.tolist()
+        random.Random(seed).shuffle(labels)
         dealt = iter(labels)
         for shard in manifest.shards_of(split):
             records = (
@@ -77,27 +128,124 @@ def shuffle_labels(folder: str, manifest: Manifest, target: str) -> None:
     write_manifest(os.path.join(target, MANIFEST), written)
 
 
-def train(examples: str, manifest: Manifest, model_dir: str, flags: argparse.Namespace) -> float:
-    """Trains a model, or goes on, and returns its balanced accuracy on held-out examples."""
+# --- Models that know less than BERT -------------------------------------------------------------
+
+
+def frequencies_loss(
+    train_ids: np.ndarray, heldout_ids: np.ndarray, vocab_size: int, special_ids: Sequence[int]
+) -> float:
+    """Computes the loss of a model that knows only how often each token occurs in training.
+
+    Each token counts once more. Tokens that are never masked count neither in training nor in
+    the mean over the held-out tokens.
+
+    Args:
+      train_ids, heldout_ids: int [any, L].
+      vocab_size: V.
+      special_ids: the tokens that are never masked.
+
+    Returns:
+      The mean cross entropy in nats.
+    """
+    train, heldout = (
+        np.delete(np.bincount(ids.ravel(), minlength=vocab_size), special_ids)
+        for ids in (train_ids, heldout_ids)
+    )
+    shares = (train + 1) / (train + 1).sum()
+    return -float(heldout @ np.log(shares)) / heldout.sum()
+
+
+def accuracy_of_lengths(train: Examples, heldout: Examples) -> float:
+    """Computes the balanced accuracy of a model that sees only the lengths of the two segments.
+
+    It predicts the label of whose training examples more have these lengths, as a share of all
+    with that label; and 0 where both shares are the same.
+    """
+    size = 1 + max(train.segment_lengths.max(), heldout.segment_lengths.max())
+    shares = []
+    for label in (0, 1):
+        counts = np.zeros([size, size])
+        np.add.at(counts, tuple(train.segment_lengths[train.labels == label].T), 1)
+        shares.append(counts / counts.sum())
+    predicted = (shares[1] > shares[0])[tuple(heldout.segment_lengths.T)]
+    return balanced_accuracy_score(heldout.labels, predicted)
+
+
+# --- The runs ------------------------------------------------------------------------------------
+
+
+def train(examples: str, model_dir: str, seed: int, flags: argparse.Namespace) -> Scores:
+    """Trains a model, or goes on, and returns its figures on the held-out examples."""
+    manifest = read_manifest(examples, "examples")
     held_out = sum(shard.records for shard in manifest.shards_of("heldout"))
-    changes = {
-        "objective": "mlm",
-        "sentence_pair_head": "true",
-        "sentence_pair_loss": "true",
-        "mask_prob": 0.15,
+    changes = SETTINGS | {
         "encoder.vocab_size": manifest.settings["vocab_size"],
         "sequence_length": manifest.settings["sequence_length"],
         "train_batch_size": flags.batch_size,
-        "num_train_steps": flags.steps,
+        "num_train_steps": max(SCHEDULE_STEPS, flags.steps),
+        "run.stop_at_step": flags.steps,
+        "seed": seed,
         "run.num_eval_batches": max(1, held_out // flags.batch_size),
-        "run.eval_every_steps": flags.steps,
     }
     command = [sys.executable, str(ROOT / "run_pretraining.py")]
     command += [f"--examples={examples}", f"--model_dir={model_dir}"]
     command += [f"--hparams={ROOT / 'hparams' / 'quickstart.json'}"]
     command += [f"--set={name}={value}" for name, value in changes.items()]
     subprocess.run(command, check=True, stdout=sys.stderr)
-    return curves.read_run(model_dir)["heldout"][FIGURE][-1][1]
+    figures = curves.read_run(model_dir)["heldout"]
+    return Scores(
+        dict(figures["mlm_loss"])[min(EARLY_STEP, flags.steps)],
+        dict(figures["sentence_pair_balanced_accuracy"])[flags.steps],
+    )
+
+
+def interval(accuracies: Sequence[float], labels: np.ndarray) -> tuple[float, float]:
+    """Computes a 95 % interval of the mean balanced accuracy over seeds.
+
+    Its half width is the root of the sum of two squares. One is the half width over held-out
+    examples: all seeds have the same examples, so more seeds make it no smaller, and a share's
+    variance is at most a quarter over the number of examples. The other is the half width over
+    seeds, of Student's t distribution; 0 for one seed.
+
+    Args:
+      accuracies: of each seed.
+      labels: int [n], of the held-out examples.
+
+    Returns:
+      The mean, and the half width.
+    """
+    of_label = np.bincount(labels, minlength=2)
+    # Of a mean of two shares.
+    over_examples = stats.norm.ppf(0.975) * 0.5 * math.sqrt((0.25 / of_label).sum())
+    seeds = len(accuracies)
+    over_seeds = 0.0
+    if seeds > 1:
+        error = statistics.stdev(accuracies) / math.sqrt(seeds)
+        over_seeds = float(stats.t.ppf(0.975, seeds - 1)) * error
+    return statistics.fmean(accuracies), math.hypot(over_examples, over_seeds)
+
+
+# --- The comparison ------------------------------------------------------------------------------
+
+
+def runs(flags: argparse.Namespace) -> Iterator[tuple[str, int, Scores]]:
+    """Yields the labels, the seed and the figures of each run."""
+    for seed in range(flags.seeds):
+        shuffled = os.path.join(flags.output, f"shuffled_examples_{seed}")
+        if not os.path.exists(os.path.join(shuffled, MANIFEST)):
+            shuffle_labels(
+                flags.examples, read_manifest(flags.examples, "examples"), shuffled, seed
+            )
+        for labels, folder in (("true", flags.examples), ("shuffled", shuffled)):
+            model_dir = os.path.join(flags.output, f"{labels}_{seed}")
+            yield labels, seed, train(folder, model_dir, seed, flags)
+
+
+def verdict(mean: float, half_width: float) -> str:
+    """Says on which side of chance an interval lies."""
+    if abs(mean - 0.5) <= half_width:
+        return "at chance"
+    return "above chance" if mean > 0.5 else "below chance"
 
 
 def main() -> None:
@@ -109,23 +257,40 @@ def main() -> None:
             f"--examples={flags.examples} was made with --objective={objective}: give examples "
             f"of {' or '.join(LABELLED_OBJECTIVES)}."
         )
-    shuffled = os.path.join(flags.output, "shuffled_examples")
-    if not os.path.exists(os.path.join(shuffled, MANIFEST)):
-        shuffle_labels(flags.examples, manifest, shuffled)
-    labels = labels_of(flags.examples, manifest, "heldout")
-    # Of a mean of two shares, each of whose variance is at most a quarter over the examples.
-    deviation = 0.5 * math.sqrt(sum(0.25 / max(1, labels.count(label)) for label in (0, 1)))
+    training, heldout = (
+        read_examples(flags.examples, manifest, split) for split in ("train", "heldout")
+    )
+    tokenizer = load_fast_tokenizer(vocabularies.find_vocabulary(flags.examples))
+    frequencies = frequencies_loss(
+        training.input_ids,
+        heldout.input_ids,
+        manifest.settings["vocab_size"],
+        [tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id],
+    )
+    labels = heldout.labels
     print(
         f"\n{objective}, {flags.steps} steps of {flags.batch_size} examples of "
         f"{manifest.settings['sequence_length']} tokens; {len(labels)} held-out examples, "
-        f"{sum(labels)} of them with label 1\n"
+        f"{sum(labels)} of them with label 1. Word frequencies alone have a loss of "
+        f"{frequencies:.3f} nats, and the lengths of the segments alone a balanced accuracy of "
+        f"{accuracy_of_lengths(training, heldout):.3f}.\n"
     )
-    print("| labels | held-out balanced accuracy | 95 % interval |\n|---|---|---|")
-    for name, folder in (("true", flags.examples), ("shuffled", shuffled)):
-        model_dir = os.path.join(flags.output, name)
-        accuracy = train(folder, read_manifest(folder, "examples"), model_dir, flags)
-        interval = [accuracy + side * QUANTILE * deviation for side in (-1, 1)]
-        print(f"| {name} | {accuracy:.4f} | {interval[0]:.4f} to {interval[1]:.4f} |", flush=True)
+    step = min(EARLY_STEP, flags.steps)
+    print(f"| labels | seed | loss of words, step {step} | below frequencies | balanced accuracy |")
+    print("|---|--:|--:|--:|--:|")
+    accuracies: dict[str, list[float]] = {}
+    for name, seed, scores in runs(flags):
+        loss = scores.early_loss
+        print(
+            f"| {name} | {seed} | {loss:.3f} | {frequencies - loss:.3f} | {scores.accuracy:.4f} |",
+            flush=True,
+        )
+        accuracies.setdefault(name, []).append(scores.accuracy)
+    print("\n| labels | mean balanced accuracy | 95 % interval | |\n|---|--:|---|---|")
+    for name, of_seeds in accuracies.items():
+        mean, half_width = interval(of_seeds, labels)
+        limits = f"{mean - half_width:.4f} to {mean + half_width:.4f}"
+        print(f"| {name} | {mean:.4f} | {limits} | {verdict(mean, half_width)} |")
 
 
 if __name__ == "__main__":

@@ -5,12 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks import sentence_pairs
 from tfbio.base.manifests import read_manifest, verify
-from tfbio.base.shards import read_shard
-from tfbio.base.tf_example import parse_example
+from tfbio.runs import pretraining_data
 
 ROOT = Path(__file__).resolve().parents[1]
 # Python runs this as it starts, in the processes that a benchmark starts, too.
@@ -78,16 +78,72 @@ def test_a_mistake_is_named(benchmark, name, arguments, words):
 
 def test_shuffled_labels_are_the_same_labels_of_other_examples(pairs_folder, tmp_path):
     manifest = read_manifest(pairs_folder, "examples")
-    sentence_pairs.shuffle_labels(str(pairs_folder), manifest, str(tmp_path))
-    shuffled = read_manifest(tmp_path, "examples")
-    verify(str(tmp_path), shuffled, full=True)
-    for split in ("train", "heldout"):
-        before = sentence_pairs.labels_of(str(pairs_folder), manifest, split)
-        after = sentence_pairs.labels_of(str(tmp_path), shuffled, split)
-        assert sorted(before) == sorted(after) and before != after
-        for old, new in zip(manifest.shards_of(split), shuffled.shards_of(split), strict=True):
-            records = read_shard(pairs_folder, old), read_shard(tmp_path, new)
-            for one, other in zip(*records, strict=True):
-                one, other = parse_example(one), parse_example(other)
-                assert one.pop("label") in ([0], [1]) and other.pop("label") in ([0], [1])
-                assert one == other
+    dealt = []
+    for seed in (0, 1):
+        folder = tmp_path / str(seed)
+        sentence_pairs.shuffle_labels(str(pairs_folder), manifest, str(folder), seed)
+        shuffled = read_manifest(folder, "examples")
+        verify(str(folder), shuffled, full=True)
+        for split in ("train", "heldout"):
+            before = sentence_pairs.read_examples(str(pairs_folder), manifest, split)
+            after = sentence_pairs.read_examples(str(folder), shuffled, split)
+            assert sorted(before.labels) == sorted(after.labels)
+            assert before.labels.tolist() != after.labels.tolist()
+            assert set(after.labels) == {0, 1}
+            np.testing.assert_array_equal(before.input_ids, after.input_ids)
+            np.testing.assert_array_equal(before.segment_lengths, after.segment_lengths)
+            dealt.append(after.labels.tolist())
+    assert dealt[:2] != dealt[2:]
+
+
+def test_read_examples_are_those_of_training(pairs_folder):
+    manifest = read_manifest(pairs_folder, "examples")
+    ours = sentence_pairs.read_examples(str(pairs_folder), manifest, "heldout")
+    (batch,) = pretraining_data.held_out_dataset(
+        str(pairs_folder), manifest, len(ours.labels)
+    ).as_numpy_iterator()
+    np.testing.assert_array_equal(ours.input_ids, batch["input_ids"])
+    np.testing.assert_array_equal(ours.labels, batch["label"])
+    np.testing.assert_array_equal(ours.segment_lengths[:, 1], batch["segment_ids"].sum(axis=1))
+    np.testing.assert_array_equal(ours.segment_lengths.sum(axis=1), batch["input_mask"].sum(axis=1))
+
+
+def test_the_loss_of_frequencies_is_that_by_hand():
+    """0 is never masked; of the others, each once more, 1 to 3 have 3/6, 2/6 and 1/6."""
+    train = np.array([[0, 1, 2], [0, 0, 1]])
+    heldout = np.array([[0, 1, 2], [0, 3, 0]])
+    loss = sentence_pairs.frequencies_loss(train, heldout, 4, [0])
+    assert loss == pytest.approx((np.log(2) + np.log(3) + np.log(6)) / 3)
+
+
+def test_lengths_predict_what_they_say():
+    def examples(lengths, labels):
+        return sentence_pairs.Examples(
+            np.zeros([len(labels), 8], int), np.array(lengths), np.array(labels)
+        )
+
+    # (3, 2) is half of label 0 and a third of label 1, (2, 3) the other way round; (4, 4) is new.
+    train = examples([[3, 2], [2, 2], [3, 2], [2, 3], [2, 3]], [0, 0, 1, 1, 1])
+    heldout = examples([[3, 2], [4, 4], [2, 3], [2, 3], [3, 2], [2, 2]], [0, 0, 0, 1, 1, 1])
+    # Label 0 has two of three right, label 1 one of three.
+    assert sentence_pairs.accuracy_of_lengths(train, heldout) == pytest.approx((2 / 3 + 1 / 3) / 2)
+
+
+def test_the_interval_of_sentence_pairs_is_that_of_both_kinds_of_chance():
+    """The published quantiles: 1.960 of the normal distribution, 4.303 of Student's t with 2."""
+    labels = np.array([0] * 100 + [1] * 400)
+    over_examples = 1.960 * 0.5 * np.sqrt(0.25 / 100 + 0.25 / 400)
+    mean, half_width = sentence_pairs.interval([0.6], labels)
+    assert (mean, half_width) == (0.6, pytest.approx(over_examples, rel=1e-3))
+    mean, half_width = sentence_pairs.interval([0.5, 0.6, 0.7], labels)
+    over_seeds = 4.303 * 0.1 / np.sqrt(3)
+    assert mean == pytest.approx(0.6)
+    assert half_width == pytest.approx(np.sqrt(over_examples**2 + over_seeds**2), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "mean, half_width, said",
+    [(0.52, 0.01, "above"), (0.52, 0.03, "at"), (0.49, 0.03, "at"), (0.49, 0.005, "below")],
+)
+def test_a_verdict_says_where_chance_lies(mean, half_width, said):
+    assert sentence_pairs.verdict(mean, half_width) == f"{said} chance"
