@@ -116,6 +116,7 @@ LABELLED = "text\tlabel\nIt works .\tyes\nIt is not in the cell .\tno\n"
         ("BertModel", "linear", "ElectraForSequenceClassification"),
         ("ElectraForPreTraining", "gelu", "ElectraForSequenceClassification"),
         ("ElectraForPreTraining", "tanh", None),
+        ("MegatronBertModel", "tanh", "MegatronBertForSequenceClassification"),
     ],
 )
 def test_what_is_trained_here_computes_the_same_there(init, text_head, architecture, cpu, tmp_path):

@@ -12,6 +12,7 @@ from tests.parity import FOLDER, recorded_config
 from tests.tensorflow1 import copy_recording
 from tfbio.base.errors import UserError
 from tfbio.export import conversion
+from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives import electra
 from tfbio.weights import (
     checkpoint_settings,
@@ -98,3 +99,12 @@ def test_an_albert_without_its_settings_is_refused(albert):
     path.unlink()
     with pytest.raises(TensorFlow1Error, match=r"how often its one layer is used: put its albert_"):
         checkpoint_settings.read_settings(str(folder))
+
+
+def test_a_model_with_layer_normalization_first_is_none_of_tensorflow_1(bert):
+    _, folder = bert
+    shape = tensorflow1_settings.read_settings(str(folder))["encoder"]
+    tensorflow1_settings.require_encoder(str(folder), EncoderConfig(**shape))
+    first = EncoderConfig(**shape | {"layer_norm_first": True})
+    with pytest.raises(UserError, match="with encoder.layer_norm_first = False, not True"):
+        tensorflow1_settings.require_encoder(str(folder), first)
