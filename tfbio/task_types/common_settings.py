@@ -108,7 +108,7 @@ class CommonSettings(BaseSettings):
       minority_weight: the weight in the loss of a label that is not the most frequent one.
       minority_copies: how often an epoch has a training window with such a label.
       hidden_dropout_prob: the probability of dropout in the encoder's layers and in the head.
-      head_dropout_prob: the probability of dropout in the head; -1 for `hidden_dropout_prob`.
+      head_dropout_prob: the probability of dropout in the head; 0 for `hidden_dropout_prob`.
       attention_probs_dropout_prob: the probability of dropout in attention.
       num_trials: runs that differ in nothing but their seed.
       seed: the seed of the first trial.
@@ -208,10 +208,9 @@ class CommonSettings(BaseSettings):
         0.1, "Dropout of the encoder's layers, and before the last layer of the head.", below=1
     )
     head_dropout_prob: float = setting(
-        -1.0,
-        "Dropout of the head alone, before its last layer and between those of an MLP. -1: "
+        0.0,
+        "Dropout of the head alone, before its last layer and between those of an MLP. 0: "
         "hidden_dropout_prob.",
-        at_least=-1,
         below=1,
     )
     attention_probs_dropout_prob: float = setting(0.1, "Dropout of attention.", below=1)
@@ -225,18 +224,15 @@ class CommonSettings(BaseSettings):
     @property
     def dropout_of_head(self) -> float:
         """The probability of dropout in the head, of all fine-tuning: in [0, 1)."""
-        if self.head_dropout_prob >= 0:
-            return self.head_dropout_prob
-        return self.hidden_dropout_prob
+        return self.head_dropout_prob or self.hidden_dropout_prob
 
     def check_together(self) -> None:
         """Checks the common settings of fine-tuning against each other; returns nothing.
 
         Raises:
           ConfigError: `gradient_clip_groups` does not divide `train_batch_size`, or is above 1
-            without `loss_reduction` "sum" or with `run.gradient_accumulation_steps` above 1;
-            `head_dropout_prob` is below 0 and not -1; or `early_stopping_patience` is above 0
-            without `eval_every_steps`.
+            without `loss_reduction` "sum" or with `run.gradient_accumulation_steps` above 1; or
+            `early_stopping_patience` is above 0 without `eval_every_steps`.
         """
         groups, batch_size = self.gradient_clip_groups, self.train_batch_size
         require(
@@ -251,11 +247,6 @@ class CommonSettings(BaseSettings):
             groups == 1 or self.run.gradient_accumulation_steps == 1,
             "groups of gradient_clip_groups are worked on one after the other as it is: leave "
             "run.gradient_accumulation_steps at 1",
-        )
-        require(
-            self.head_dropout_prob in (-1.0, abs(self.head_dropout_prob)),
-            "head_dropout_prob must be at least 0 and below 1, or -1 for hidden_dropout_prob, not "
-            f"{self.head_dropout_prob:g}",
         )
         require(
             self.eval_every_steps > 0 or not self.early_stopping_patience,

@@ -143,9 +143,9 @@ class QuestionAnswering(TaskType):
         """
         made = super().from_settings(labels, config)
         require(
-            config.head_dropout_prob < 0 or made.settings.head != "electra",
+            config.head_dropout_prob == 0 or made.settings.head != "electra",
             "head_dropout_prob is for heads with dropout, and question_answering.head electra has "
-            "none: leave it at -1.",
+            "none: leave it at 0.",
         )
         longest = config.sequence_length - 5
         require(

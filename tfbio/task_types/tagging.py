@@ -93,7 +93,7 @@ class Tagging(TaskType):
         """Makes the type; raises a ConfigError if a setting does not go with the others."""
         made = super().from_settings(labels, config)
         require(
-            config.head_dropout_prob < 0 or made.settings.dropout,
+            config.head_dropout_prob == 0 or made.settings.dropout,
             "head_dropout_prob is for heads with dropout, and tagging.dropout = false is for none: "
             "give one of the two.",
         )

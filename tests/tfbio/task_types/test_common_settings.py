@@ -29,7 +29,6 @@ def test_fine_tuning_defaults_are_bioelectras():
         ({"gradient_clip_groups": 8}, "goes with loss_reduction = sum"),
         ({"loss_reduction": "max"}, 'loss_reduction must be mean or sum, not "max"'),
         ({"regression": {"scale": 0.0}}, "regression.scale must be above 0, not 0.0"),
-        ({"head_dropout_prob": -0.5}, "at least 0 and below 1, or -1 for hidden_dropout_prob"),
         ({"tagging": {"segment": -1}}, "tagging.segment must be at least 0, not -1"),
     ],
 )
@@ -38,7 +37,7 @@ def test_mistakes_in_the_authors_settings_are_named(settings, said):
         load(FinetuningConfig, json.dumps(settings))
 
 
-@pytest.mark.parametrize("own, expected", [(-1, 0.25), (0, 0.0), (0.5, 0.5)])
+@pytest.mark.parametrize("own, expected", [(0, 0.25), (0.5, 0.5)])
 def test_the_head_may_have_a_dropout_of_its_own(own, expected):
     settings = FinetuningConfig(head_dropout_prob=own, hidden_dropout_prob=0.25)
     model = make_model(SHAPE, types.make("tagging", ("O", "B", "I"), settings), settings)
@@ -50,11 +49,11 @@ def test_the_head_may_have_a_dropout_of_its_own(own, expected):
     "task_type, changes, said",
     [
         ("tagging", {"dropout": False}, "tagging.dropout = false is for none: give one of the two"),
-        ("question_answering", {"head": "electra"}, "head electra has none: leave it at -1"),
+        ("question_answering", {"head": "electra"}, "head electra has none: leave it at 0"),
     ],
 )
 def test_a_dropout_of_a_head_without_dropout_is_refused(task_type, changes, said):
     group = {task_type: types.TYPES[task_type].Settings(**changes)}
     types.make(task_type, ("O", "B", "I"), FinetuningConfig(**group))
     with pytest.raises(ConfigError, match=f"^head_dropout_prob .*{said}"):
-        types.make(task_type, ("O", "B", "I"), FinetuningConfig(**group, head_dropout_prob=0.0))
+        types.make(task_type, ("O", "B", "I"), FinetuningConfig(**group, head_dropout_prob=0.5))
