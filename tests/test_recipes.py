@@ -354,6 +354,7 @@ COMPILED = [
         *("v3-8", 512, 1024),
     ),
     ("biom_bert_large", "v3-8", 512, 512),
+    ("biom_albert biom_albert_pmc", "v3-8", 512, 1024),
 ]
 # What a step's memory does not depend on, beside the length, which a phase has.
 NUMBERS = {
