@@ -70,10 +70,8 @@ def test_the_loop_has_the_layers_outputs_and_gradients(name, compiled, for_tpu):
         assert error < 1e-5, (variable.name, error)
 
 
-def test_layers_that_share_their_weights_have_them_once(for_tpu):
-    """A copy of the weights for each layer, and of their gradients, was 10 GB of ALBERT-xxlarge."""
-    shape = SHAPES["albert"]
-    made, batch = encoder.Encoder(shape), batch_of(shape)
+def graphs_of(made, batch):
+    """The graph of an encoder's gradients, and those of one time through each of its loops."""
 
     @tf.function
     def run():
@@ -81,13 +79,20 @@ def test_layers_that_share_their_weights_have_them_once(for_tpu):
             loss = tf.reduce_sum(made(**batch, seed=tf.constant([3, 4])))
         return tape.gradient(loss, made.variables)
 
-    for_tpu()
     graph = run.get_concrete_function().graph
-    bodies = [
+    return graph, [
         graph._get_function(op.get_attr("body").name).graph
         for op in graph.get_operations()
         if op.type in ("While", "StatelessWhile")
     ]
+
+
+def test_layers_that_share_their_weights_have_them_once(for_tpu):
+    """A copy of the weights for each layer, and of their gradients, was 10 GB of ALBERT-xxlarge."""
+    shape = SHAPES["albert"]
+    made = encoder.Encoder(shape)
+    for_tpu()
+    graph, bodies = graphs_of(made, batch_of(shape))
     (layer,) = made.transformer_layers
     stacked = [shape.num_hidden_layers, *layer.query_key_value.kernel.shape]
     operations = [op for each in (graph, *bodies) for op in each.get_operations()]
@@ -98,21 +103,8 @@ def test_layers_that_share_their_weights_have_them_once(for_tpu):
 @pytest.mark.parametrize("name", ["bert", "megatron-bert"])
 def test_the_loop_multiplies_nothing_large_again(name, for_tpu):
     """Of products, the backward pass has two for each of the forward's, and the scores anew."""
-    made, batch = encoder.Encoder(SHAPES[name]), batch_of(SHAPE)
-
-    @tf.function
-    def run():
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(made(**batch, seed=tf.constant([3, 4])))
-        return tape.gradient(loss, made.variables)
-
     for_tpu()
-    graph = run.get_concrete_function().graph
-    bodies = [
-        graph._get_function(op.get_attr("body").name).graph
-        for op in graph.get_operations()
-        if op.type in ("While", "StatelessWhile")
-    ]
+    _, bodies = graphs_of(encoder.Encoder(SHAPES[name]), batch_of(SHAPE))
     forward, backward = (
         [op for op in live_operations(body) if op.type in ("MatMul", "Einsum")] for body in bodies
     )
