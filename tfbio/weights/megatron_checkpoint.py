@@ -30,9 +30,9 @@ from tfbio.weights.hugging_face_settings import class_name
 # The ends of the names of such files.
 _SUFFIXES = (".pt", ".nemo")
 _FAMILY = "megatron-bert"
-# The sizes of a `.nemo` that are no model's: numbers do not shrink, and settings are short.
 # Characters of a name or a value in a message.
 _MOST_NAMED = 80
+# The sizes of a `.nemo` that are no model's: numbers do not shrink, and settings are short.
 _MOST_UNPACKED, _MOST_SETTINGS_BYTES, _MOST_VOCABULARY_BYTES = 20, 10**6, 10**8
 # The scopes of weights: in Megatron-LM -> in `transformers`.
 _SCOPES = {
