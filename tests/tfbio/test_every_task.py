@@ -300,7 +300,11 @@ def test_heads_and_schemes_are_scored_in_bio(
     test = task.read(find_split(folder, "test"))
     predicted = read_predictions(tmp_path / "out" / "trial_0", task.task_type, test)
     assert {tag for tags in predicted for tag in tags} <= {"O", "B", "I"}
-    assert task.score(test, predicted) == pytest.approx(scores["trials"][0]["test"])
+    kept = scores["trials"][0]["test"]
+    of_words = {name: value for name, value in kept.items() if not name.startswith("token_")}
+    assert task.score(test, predicted) == pytest.approx(of_words)
+    # A model that learns all tokens is scored over them, too.
+    assert (len(kept) == 2 * len(of_words)) == label_all_tokens
 
 
 def test_every_task_is_here():
