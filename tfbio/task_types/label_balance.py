@@ -1,4 +1,4 @@
-"""How unequal the labels of a training set are, and what learning may do about it.
+"""Measures how unequal the labels of a training set are, and says what learning does about it.
 
 Biomedical data have few examples of the labels that matter. Shin et al. (2020), section 5.5,
 measure that as a ratio, and name weighted cross-entropy and oversampling as remedies. The minority

@@ -76,7 +76,7 @@ class MegatronError(UserError):
 
 
 class _Content(NamedTuple):
-    """What a file holds.
+    """Holds what a file of Megatron-LM or NeMo has.
 
     Attributes:
       tensors: its tensors, by their names in Megatron-LM.

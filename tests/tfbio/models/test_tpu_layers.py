@@ -102,7 +102,7 @@ def test_layers_that_share_their_weights_have_them_once(for_tpu):
 
 @pytest.mark.parametrize("name", ["bert", "megatron-bert"])
 def test_the_loop_multiplies_nothing_large_again(name, for_tpu):
-    """Of products, the backward pass has two for each of the forward's, and the scores anew."""
+    """Counts two products in the backward pass for each of the forward's, and the scores anew."""
     for_tpu()
     _, bodies = graphs_of(encoder.Encoder(SHAPES[name]), batch_of(SHAPE))
     forward, backward = (
