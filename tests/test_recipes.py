@@ -355,6 +355,10 @@ COMPILED = [
     ),
     ("biom_bert_large", "v3-8", 512, 512),
     ("biom_albert biom_albert_pmc", "v3-8", 512, 1024),
+    ("pubmedbert_adversarial", "v3-8", 512, 1024),
+    ("biolm_base_distilled", "v3-8", 512, 1024),
+    ("biom_electra_large", "v3-8", 512, 512),
+    ("biolm_large biolm_large_pm_m3", "v3-8", 512, 1024),
 ]
 # What a step's memory does not depend on, beside the length, which a phase has.
 NUMBERS = {
