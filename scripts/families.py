@@ -74,8 +74,6 @@ class Family:
         """
         evaluations = max(1, steps // 5)
         changes = COMMON | self.changes | (_SMALL if small else {})
-        if self.recipe == "biolm_base.json":  # whose first rows hold no position
-            changes["encoder.max_position_embeddings"] += 2
         return changes | {
             "encoder.vocab_size": vocab_size,
             "num_train_steps": steps,
@@ -113,7 +111,14 @@ FAMILIES = {
     ),
     "pubmedbert": Family("PubMedBERT", "pubmedbert.json", "next_sentence", (5e-4, 1e-3, 2e-3)),
     "biom_bert": Family("BioM-BERT", "biom_bert_large.json", "electra", (5e-4, 1e-3, 2e-3)),
-    "biolm": Family("bio-lm", "biolm_base.json", "full_sentences", (5e-4, 1e-3, 2e-3)),
+    "biolm": Family(
+        "bio-lm",
+        "biolm_base.json",
+        "full_sentences",
+        (5e-4, 1e-3, 2e-3),
+        # The first two rows hold no position.
+        _width(256, 256, 4, 1024) | {"encoder.max_position_embeddings": 130},
+    ),
     "biom_albert": Family(
         "BioM-ALBERT, equal FLOPs",
         "biom_albert.json",
