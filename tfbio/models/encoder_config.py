@@ -1,13 +1,19 @@
 """The settings of an encoder: its shape, its dropout and its initial weights."""
 
 import dataclasses
+import math
 
 from tfbio.base.config import BaseSettings, require, setting
 
 # Exact (erf) and with a hyperbolic tangent, by the names that Hugging Face gives them.
 HIDDEN_ACTS = ("gelu", "gelu_new")
 # Settings of an `EncoderConfig` in which the same model may differ.
-TRAINING_ONLY = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
+TRAINING_ONLY = (
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "initializer_range",
+    "scaled_initializer",
+)
 # The families of `transformers` whose encoders an `Encoder` can be.
 FAMILIES = ("bert", "electra", "roberta", "albert", "megatron-bert")
 # No encoder like BERT has more weights: one of the sizes is a mistake.
@@ -33,6 +39,7 @@ class EncoderConfig(BaseSettings):
       hidden_dropout_prob: dropout of the embeddings and the layers' outputs, in [0, 1).
       attention_probs_dropout_prob: dropout of attention, in [0, 1).
       initializer_range: the standard deviation of the initial weights.
+      scaled_initializer: True if the weights before each residual start smaller, as Megatron-LM's.
       layer_norm_eps: added to the variance in layer normalization.
       hidden_act: the activation, "gelu" or "gelu_new".
       position_offset: the row of the position embeddings for the first token; RoBERTa: 2.
@@ -66,6 +73,12 @@ class EncoderConfig(BaseSettings):
     initializer_range: float = setting(
         0.02,
         "Standard deviation of the truncated normal distribution that weights are drawn from.",
+    )
+    scaled_initializer: bool = setting(
+        False,
+        "true: the matrices whose products are added to a residual, the last one of attention and "
+        "of the feed-forward layers, start with initializer_range / sqrt(2 * num_hidden_layers), "
+        "as in Megatron-LM and BioMegatron (Shoeybi et al., 2020, section 4.2).",
     )
     layer_norm_eps: float = setting(
         1e-12, "Added to the variance in layer normalization. RoBERTa: 1e-5.", above=0, below=1
@@ -127,6 +140,16 @@ class EncoderConfig(BaseSettings):
             f"the encoder would have more than {_MOST_WEIGHTS / 1e9:.0f} billion parameters: look "
             f"at its sizes, of which encoder.{largest} is the largest, {getattr(self, largest)}",
         )
+
+    @property
+    def residual_initializer_range(self) -> float:
+        """The standard deviation of the initial weights before each residual, a float.
+
+        It is `initializer_range`, with `scaled_initializer` divided by the root of the number of
+        residuals (Shoeybi et al., 2020, section 4.2).
+        """
+        residuals = 2 * self.num_hidden_layers if self.scaled_initializer else 1
+        return self.initializer_range / math.sqrt(residuals)
 
     @property
     def max_sequence_length(self) -> int:

@@ -46,12 +46,13 @@ class TransformerLayer(keras.layers.Layer):
         self.layer_norm_first = config.layer_norm_first
         self.hidden_dropout_prob = config.hidden_dropout_prob
         self.attention_dropout_prob = config.attention_probs_dropout_prob
+        before_residual = config.residual_initializer_range
         self.query_key_value = Dense(size, 3 * size, deviation, "attention/query_key_value")
-        self.attention_output = Dense(size, size, deviation, "attention/output")
+        self.attention_output = Dense(size, size, before_residual, "attention/output")
         self.attention_norm = LayerNorm(size, epsilon, "attention/output/LayerNorm")
         self.activation = ACTIVATIONS[config.hidden_act]
         self.intermediate = Dense(size, config.intermediate_size, deviation, "intermediate")
-        self.output_dense = Dense(config.intermediate_size, size, deviation, "output")
+        self.output_dense = Dense(config.intermediate_size, size, before_residual, "output")
         self.output_norm = LayerNorm(size, epsilon, "output/LayerNorm")
 
     def call(

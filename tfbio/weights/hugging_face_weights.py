@@ -301,6 +301,7 @@ def write(
     shape = dataclasses.asdict(encoder)
     for implied in ("position_offset", "share_layers", "layer_norm_first"):  # by the family
         del shape[implied]
+    del shape["scaled_initializer"]  # `transformers` has no such setting
     if not FAMILIES[family].has_embedding_size:
         del shape["embedding_size"]
     shape |= {"pad_token_id": tokenizer.pad_id, "dtype": "float32"}

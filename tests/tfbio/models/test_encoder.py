@@ -84,6 +84,22 @@ def test_biom_albert_starts_with_half_the_deviation():
             assert_drawn(variable.numpy(), uniform=False, deviation=0.01)
 
 
+@pytest.mark.parametrize("layers", [1, 8])
+def test_megatrons_weights_before_a_residual_start_smaller(layers):
+    """Shoeybi et al. (2020), section 4.2: by 1 / sqrt(2 N), where N layers have 2 N residuals."""
+    config = EncoderConfig(vocab_size=500, num_hidden_layers=layers)
+    made = []
+    for scaled in (False, True):
+        keras.utils.set_random_seed(1)
+        made.append(encoders.Encoder(dataclasses.replace(config, scaled_initializer=scaled)))
+    smaller = []
+    for plain, scaled in zip(*(x.trainable_variables for x in made), strict=True):
+        if not np.array_equal(plain, scaled):
+            smaller.append(plain.name)
+            np.testing.assert_allclose(scaled, plain / np.sqrt(2 * layers), rtol=1e-6)
+    assert smaller == layers * ["attention/output/kernel:0", "output/kernel:0"]
+
+
 def tokens_only(values, mask):
     return np.asarray(values)[mask.astype(bool)]
 

@@ -28,7 +28,10 @@ SHAPE = EncoderConfig(
     max_position_embeddings=48,
 )
 WIDE = dataclasses.replace(SHAPE, embedding_size=64)
-NOT_IN_TRANSFORMERS = ("initializer_range", "position_offset", "share_layers", "layer_norm_first")
+NOT_IN_TRANSFORMERS = (
+    *("initializer_range", "scaled_initializer"),
+    *("position_offset", "share_layers", "layer_norm_first"),
+)
 
 
 def settings(**options):
