@@ -280,6 +280,52 @@ def test_ngrams_are_those_that_albert_masks_of_the_same_draws(batch, mask_prob):
     assert 0.97 < hidden / counts.sum() <= 1
 
 
+def hidden_by_megatron(words, count, random):
+    """Masks n-grams as Megatron-LM's create_masked_lm_predictions does, with draws of its own.
+
+    Takes the places of each word of a text, and the most places that are hidden. An n-gram that is
+    too long for what is left is shortened, and one that meets a hidden word is passed over.
+    """
+    hidden = set()
+    for first in random.permutation(len(words)):
+        drawn = random.choice([1, 2, 3], p=[6 / 11, 3 / 11, 2 / 11])
+        ngrams = (sum(words[first : first + n], []) for n in range(drawn, 0, -1))
+        places = next((x for x in ngrams if len(hidden) + len(x) <= count), [])
+        if not hidden & set(places):
+            hidden |= set(places)
+        if len(hidden) == count:
+            break
+    return hidden
+
+
+def test_ngrams_are_hidden_as_often_as_by_megatron():
+    """Rows of one text, so that none of Megatron-LM's n-grams goes on after a [SEP]."""
+    from scipy import stats
+
+    lengths = np.tile([1, 1, 1, 2, 1, 4], 10)
+    row = [CLS, *(WORDS if i == 0 else CONTINUE for n in lengths for i in range(n)), WORDS, SEP]
+    ids = np.tile(np.array(row, np.int32), (2000, 1))
+    # 15 % of the 103 tokens, and of the 100 that Megatron-LM counts: 15 in both.
+    assert ids.shape[1] == 103
+    found = hidden_places(hide((tf.constant(ids), tf.ones_like(ids)), unit="ngram"))
+    numbers, random = words_of(row), np.random.default_rng(0)
+    words = [list(np.flatnonzero(numbers == n)) for n in range(numbers.max() + 1)]
+    expected = np.zeros_like(found)
+    for places in expected:
+        places[list(hidden_by_megatron(words, 15, random))] = True
+    # How often each place is hidden; 5 deviations of the difference of two shares.
+    share = (found.mean(axis=0) + expected.mean(axis=0)) / 2
+    deviation = np.sqrt(share * (1 - share) * 2 / len(ids))
+    assert (abs(found.mean(axis=0) - expected.mean(axis=0)) <= 5 * deviation).all()
+    # Of each row: how many tokens are hidden, and in how many stretches.
+    starts = [(places & ~np.roll(places, 1, axis=1)).sum(axis=1) for places in (found, expected)]
+    for ours, theirs in ((found.sum(axis=1), expected.sum(axis=1)), starts):
+        counts = np.array([np.bincount(each, minlength=16) for each in (ours, theirs)])
+        often = counts.sum(axis=0) >= 20
+        counts = np.column_stack([counts[:, often], counts[:, ~often].sum(axis=1)])
+        assert stats.chi2_contingency(counts[:, counts.any(axis=0)]).pvalue > 1e-4
+
+
 def test_the_original_codes_draw_hides_some_twice(batch):
     masked = hide(batch, with_replacement=True)
     hidden = masked.weights.numpy() > 0
