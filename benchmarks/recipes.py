@@ -40,6 +40,11 @@ RECIPES = (
     *("biolm_base_pm", "biolm_base_pm_voc", "biolm_base_pm_m3", "biolm_base"),
     *("biolm_large_pm_m3", "biolm_large"),
     *("biolm_base_distilled", "biolm_base_distilled_aligned", "biolm_base_control"),
+    *("biomegatron_345m_cased", "biomegatron_345m_uncased"),
+    *("biomegatron_345m_cased_from_megatron", "biomegatron_345m_uncased_from_megatron"),
+    *("biomegatron_345m_bio_30k", "biomegatron_345m_bio_50k"),
+    *("biomegatron_800m_cased", "biomegatron_800m_uncased"),
+    "biomegatron_1_2b_uncased_from_megatron",
 )
 # Those that the papers trained on.
 TPUS = ("tpu-v3-8", "tpu-v3-32", "tpu-v3-512")

@@ -7,6 +7,7 @@ that an arm changes. Where a paper is silent, they are those of the code that it
 """
 
 import dataclasses
+import functools
 import json
 import re
 import signal
@@ -155,6 +156,54 @@ BIOM_ALBERT = {
     "num_warmup_steps": 3_125,
     "lamb_bias_correction": False,
 }
+# Shin et al. (2020), section 3, of Megatron-LM's BERT: Shoeybi et al. (2020), section 4.2 and Table
+# 4, and its code; the batch and the steps of BioM's Table 1.
+BIOMEGATRON = {
+    **LARGE,
+    **DROPOUT,
+    **ADAM,
+    **BERTS_MASKS,
+    "objective": "mlm",
+    "sentence_pair_head": True,
+    "sentence_pair_loss": True,
+    "encoder.vocab_size": 28_996,  # BERT's cased vocabulary
+    "encoder.scaled_initializer": True,
+    "encoder.layer_norm_eps": 1e-5,
+    "encoder.hidden_act": "gelu",
+    "encoder.layer_norm_first": True,
+    "mask_unit": "ngram",
+    "sequence_length": 512,
+    "train_batch_size": 512,
+    "num_train_steps": 800_000,
+    "optimizer": "adamw",
+    "learning_rate": 1e-4,
+    "num_warmup_steps": 10_000,
+    "schedule": "triangular",
+    "adam_epsilon": 1e-8,
+    "adam_bias_correction": True,
+}
+UNCASED = {"encoder.vocab_size": 30_522}
+# Of no paper: 0.83 and 1.18 billion parameters.
+BIOMEGATRON_800M = {
+    **BIOMEGATRON,
+    "encoder.hidden_size": 1280,
+    "encoder.embedding_size": 1280,
+    "encoder.num_hidden_layers": 40,
+    "encoder.num_attention_heads": 20,
+    "encoder.intermediate_size": 5120,
+}
+BIOMEGATRON_1_2B = {
+    **BIOMEGATRON,
+    **UNCASED,
+    "encoder.hidden_size": 1536,
+    "encoder.embedding_size": 1536,
+    "encoder.num_hidden_layers": 40,
+    "encoder.num_attention_heads": 16,
+    "encoder.intermediate_size": 6144,
+    # BioMegatron, Table 5.
+    "num_train_steps": 500_000,
+    "run.keep_checkpoints_at": [1_000, 10_000, 100_000, 200_000, 300_000, 400_000],
+}
 
 # By the file: the paper's values, and what the arm changes; None: the arm lacks the setting.
 ARMS = {
@@ -208,6 +257,16 @@ ARMS = {
             "run.keep_checkpoints_at": [215_000, 264_000],
         },
     ),
+    # BioMegatron, section 3: four scenarios, two vocabularies, and the larger ones.
+    "biomegatron_345m_cased": (BIOMEGATRON, {}),
+    "biomegatron_345m_uncased": (BIOMEGATRON, UNCASED),
+    "biomegatron_345m_cased_from_megatron": (BIOMEGATRON, {}),
+    "biomegatron_345m_uncased_from_megatron": (BIOMEGATRON, UNCASED),
+    "biomegatron_345m_bio_30k": (BIOMEGATRON, {"encoder.vocab_size": 30_000}),
+    "biomegatron_345m_bio_50k": (BIOMEGATRON, {"encoder.vocab_size": 50_000}),
+    "biomegatron_800m_cased": (BIOMEGATRON_800M, {}),
+    "biomegatron_800m_uncased": (BIOMEGATRON_800M, UNCASED),
+    "biomegatron_1_2b_uncased_from_megatron": (BIOMEGATRON_1_2B, {}),
 }
 RECIPES = sorted(path.stem for path in HPARAMS.glob("*.json"))
 
@@ -258,11 +317,13 @@ def test_a_source_that_says_nothing_is_noticed(source):
 
 def test_an_arm_that_starts_from_weights_says_so():
     start = {name for name in ARMS if "--init_checkpoint gives" in comment(name)}
-    # Table 7 and section 4.1 of the papers; Table 3 without "Voc."; the second runs.
+    # Table 7 and section 4.1 of the papers; Table 3 without "Voc."; the second runs; section 3.
     assert start == {
         *("pubmedbert_from_bert", "pubmedbert_from_bert_word_pieces", "bioelectra_from_electra"),
         *("biolm_base_pm", "biolm_base_pm_m3", "biolm_large_pm_m3"),
         *("base_phase2", "base_phase2_200k"),
+        *("biomegatron_345m_cased_from_megatron", "biomegatron_345m_uncased_from_megatron"),
+        "biomegatron_1_2b_uncased_from_megatron",
     }
 
 
@@ -427,13 +488,15 @@ OBJECTIVES = {
     "pubmedbert": "next_sentence",
     "biom_albert": "sentence_order",
     "biolm_base": "full_sentences",
+    "biomegatron_345m_cased": "sentence_order",
 }
 
 
 @pytest.fixture(scope="module")
 def folder_of(documents_folder, vocab_file, tmp_path_factory):
-    """Makes examples of 64 tokens for an objective."""
+    """Makes examples of 64 tokens for an objective, once."""
 
+    @functools.cache
     def make(objective):
         folder = tmp_path_factory.mktemp(objective) / "examples_64"
         made = examples.ExampleSettings(

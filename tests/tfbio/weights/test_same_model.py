@@ -53,11 +53,16 @@ def test_a_classifier_of_pairs_cannot_begin_with_a_model_without_one(tmp_path):
 
 
 # Recipes that continue a published model: its class, and of its settings those that are not the
-# defaults of `transformers` (bert-base-uncased, google/electra-base-discriminator, roberta-base).
+# defaults of `transformers` (bert-base-uncased, google/electra-base-discriminator, roberta-base,
+# and NVIDIA's file as tfbio.convert writes it).
 PUBLISHED = {
     "pubmedbert_from_bert": ("BertForPreTraining", {}),
     "bioelectra_from_electra": ("ElectraForPreTraining", {"embedding_size": 24}),
     "biolm_base_pm": ("RobertaForMaskedLM", {"layer_norm_eps": 1e-5}),
+    "biomegatron_345m_cased_from_megatron": (
+        "MegatronBertForPreTraining",
+        {"layer_norm_eps": 1e-5},
+    ),
 }
 # As in `transformers`, where no setting above says otherwise.
 DEFAULTS = {"layer_norm_eps": 1e-12}
