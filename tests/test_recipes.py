@@ -420,6 +420,7 @@ COMPILED = [
     ("biolm_base_distilled", "v3-8", 512, 1024),
     ("biom_electra_large", "v3-8", 512, 512),
     ("biolm_large biolm_large_pm_m3", "v3-8", 512, 1024),
+    ("biomegatron_345m_cased biomegatron_345m_cased_from_megatron", "v3-8", 512, 64),
 ]
 # What a step's memory does not depend on, beside the length, which a phase has.
 NUMBERS = {
