@@ -194,7 +194,7 @@ BIOMEGATRON_800M = {
 }
 BIOMEGATRON_1_2B = {
     **BIOMEGATRON,
-    **UNCASED,
+    "encoder.vocab_size": 30_592,
     "encoder.hidden_size": 1536,
     "encoder.embedding_size": 1536,
     "encoder.num_hidden_layers": 40,
@@ -260,8 +260,9 @@ ARMS = {
     # BioMegatron, section 3: four scenarios, two vocabularies, and the larger ones.
     "biomegatron_345m_cased": (BIOMEGATRON, {}),
     "biomegatron_345m_uncased": (BIOMEGATRON, UNCASED),
-    "biomegatron_345m_cased_from_megatron": (BIOMEGATRON, {}),
-    "biomegatron_345m_uncased_from_megatron": (BIOMEGATRON, UNCASED),
+    # Megatron-LM's tables of tokens are padded to a multiple of 128.
+    "biomegatron_345m_cased_from_megatron": (BIOMEGATRON, {"encoder.vocab_size": 29_056}),
+    "biomegatron_345m_uncased_from_megatron": (BIOMEGATRON, {"encoder.vocab_size": 30_592}),
     "biomegatron_345m_bio_30k": (BIOMEGATRON, {"encoder.vocab_size": 30_000}),
     "biomegatron_345m_bio_50k": (BIOMEGATRON, {"encoder.vocab_size": 50_000}),
     "biomegatron_800m_cased": (BIOMEGATRON_800M, {}),
@@ -420,7 +421,7 @@ COMPILED = [
     ("biolm_base_distilled", "v3-8", 512, 1024),
     ("biom_electra_large", "v3-8", 512, 512),
     ("biolm_large biolm_large_pm_m3", "v3-8", 512, 1024),
-    ("biomegatron_345m_cased biomegatron_345m_cased_from_megatron", "v3-8", 512, 64),
+    ("biomegatron_345m_cased", "v3-8", 512, 64),
 ]
 # What a step's memory does not depend on, beside the length, which a phase has.
 NUMBERS = {

@@ -123,11 +123,11 @@ PUBLISHED = {
     "biomegatron_345m_cased": ("MegatronBertForPreTraining", 334.7),
     "biomegatron_345m_bio_30k": ("MegatronBertForPreTraining", 335.7),
     "biomegatron_345m_uncased": ("MegatronBertForPreTraining", 336.2),
-    "biomegatron_345m_uncased_from_megatron": ("MegatronBertForPreTraining", 336.2),
+    "biomegatron_345m_uncased_from_megatron": ("MegatronBertForPreTraining", 336.3),
     "biomegatron_345m_bio_50k": ("MegatronBertForPreTraining", 356.2),
     "biomegatron_800m_cased": ("MegatronBertForPreTraining", 828.2),
     "biomegatron_800m_uncased": ("MegatronBertForPreTraining", 830.1),
-    "biomegatron_1_2b_uncased_from_megatron": ("MegatronBertForPreTraining", 1185.7),
+    "biomegatron_1_2b_uncased_from_megatron": ("MegatronBertForPreTraining", 1185.8),
     # 28,895 words, and 30,522 as ELECTRA-base has them: 109 M without a head.
     "base": ("ElectraModel", 107.6),
     "bioelectra_wikipedia": ("ElectraModel", 108.9),
