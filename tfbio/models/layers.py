@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 import tf_keras as keras
 
+from tfbio.models import target
 from tfbio.models.activations import ACTIVATIONS
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.randomness import dropout
@@ -100,16 +101,40 @@ class TransformerLayer(keras.layers.Layer):
         batch, _, _, length = shape_of(attention_bias)
         size = hidden.shape[-1]
         head_size = size // self.num_heads
-        projected = tf.reshape(
-            self.query_key_value(hidden), [batch, length, 3 * self.num_heads, head_size]
-        )
-        # One transpose for all three; `split`, because the gradient of slicing is three paddings.
-        query, key, value = tf.split(tf.transpose(projected, [0, 2, 1, 3]), 3, axis=1)
+        if target.is_mesh():
+            heads = [batch, length, self.num_heads, head_size]
+            query, key, value = (
+                tf.transpose(tf.reshape(projected, heads), [0, 2, 1, 3])
+                for projected in _three_products(self.query_key_value, hidden)
+            )
+        else:
+            projected = tf.reshape(
+                self.query_key_value(hidden), [batch, length, 3 * self.num_heads, head_size]
+            )
+            # One transpose for all; `split`, because the gradient of slicing is three paddings.
+            query, key, value = tf.split(tf.transpose(projected, [0, 2, 1, 3]), 3, axis=1)
         query *= 1.0 / math.sqrt(head_size)
         scores = tf.matmul(query, key, transpose_b=True) + attention_bias
         weights = dropout(tf.nn.softmax(scores), self.attention_dropout_prob, seed)
         context = tf.transpose(tf.matmul(weights, value), [0, 2, 1, 3])
         return tf.reshape(context, [batch * length, size])
+
+
+def _three_products(layer: Dense, inputs: tf.Tensor) -> list[tf.Tensor]:
+    """Computes the query, key and value layer for a mesh, which divides the columns of each.
+
+    Args:
+      layer: has the kernel [size, 3 * size], which is [size, 3, size] on a mesh, and the bias.
+      inputs: float [rows, size].
+
+    Returns:
+      A list of query, key and value, [rows, size] each.
+    """
+    size = inputs.shape[-1]
+    kernels, biases = tf.convert_to_tensor(layer.kernel), tf.convert_to_tensor(layer.bias)
+    if kernels.shape.rank == 2:
+        kernels, biases = tf.reshape(kernels, [size, 3, size]), tf.reshape(biases, [3, size])
+    return [tf.nn.bias_add(tf.matmul(inputs, kernels[:, i]), biases[i]) for i in range(3)]
 
 
 class Dense(keras.layers.Layer):

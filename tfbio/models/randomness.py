@@ -138,6 +138,8 @@ def dropout(inputs: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor
         return inputs
     replica = tf.distribute.get_replica_context()
     several = replica is not None and replica.num_replicas_in_sync > 1
+    if target.is_mesh():
+        return _hashed_dropout(inputs, dropped, seed, 0)
     if target.is_tpu():
         number = replica.replica_id_in_sync_group if several else 0
         return _hashed_dropout(inputs, dropped, seed, number)
@@ -163,17 +165,18 @@ def _bits(shape: list[int], seed: tf.Tensor) -> tf.Tensor:
 def _hashed_dropout(
     inputs: tf.Tensor, dropped: int, seed: tf.Tensor, replica: tf.Tensor | int
 ) -> tf.Tensor:
-    """Computes `dropout` for a TPU, where memory is what takes time.
+    """Computes `dropout` for a TPU, where memory is what takes time, and for a mesh of devices.
 
     The bits are a hash of the element's index, a few operations that XLA makes part of those that
-    read the result. So they are never stored, and the backward pass computes them again.
+    read the result. So they are never stored, and the backward pass computes them again. On a mesh
+    each device hashes the indices of its own elements.
     """
     scale = 1.0 / (1.0 - dropped * 2.0**-16)
     first, second = tf.unstack(tf.bitcast(seed, tf.uint32))
     second += tf.cast(replica, tf.uint32) * tf.constant(0x9E3779B9, tf.uint32)
 
     def scaled(values: tf.Tensor, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-        bits = hashed_bits(values.shape, first, second)
+        bits = hashed_bits(values.shape, first, second, _zeros_like(values))
         keep = bits >= tf.constant(dropped * 2**16, tf.uint32)
         return tf.where(keep, values * tf.cast(scale, values.dtype), tf.zeros([], values.dtype))
 
@@ -184,7 +187,14 @@ def _hashed_dropout(
     return drop(inputs)
 
 
-def hashed_bits(shape: tf.TensorShape, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+def _zeros_like(values: tf.Tensor) -> tf.Tensor | None:
+    """Returns zeros that a mesh divides as it does the values; None elsewhere."""
+    return tf.zeros_like(values, tf.uint32) if target.is_mesh() else None
+
+
+def hashed_bits(
+    shape: tf.TensorShape, first: tf.Tensor, second: tf.Tensor, zeros: tf.Tensor | None = None
+) -> tf.Tensor:
     """Makes 32 random bits for each element of an array, by hashing its index with a key.
 
     A dropout on a TPU and `global_normal` draw so: the bits need not be stored.
@@ -192,11 +202,13 @@ def hashed_bits(shape: tf.TensorShape, first: tf.Tensor, second: tf.Tensor) -> t
     Args:
       shape: the shape of the elements, static.
       first, second: uint32 [], the key.
+      zeros: uint32 `shape`, zeros that are divided over devices as the result is to be; None: the
+        result is not divided.
 
     Returns:
       uint32 `shape`.
     """
-    index, stride = tf.fill([1] * len(shape), first), 1
+    index, stride = tf.fill([1] * len(shape), first) if zeros is None else zeros + first, 1
     for axis in reversed(range(len(shape))):
         own = tf.cast(tf.range(shape[axis]), tf.uint32) * tf.constant(stride % 2**32, tf.uint32)
         index += tf.reshape(own, [-1] + [1] * (len(shape) - 1 - axis))

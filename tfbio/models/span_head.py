@@ -14,6 +14,7 @@ import tf_keras as keras
 
 from tfbio.models.activations import gelu
 from tfbio.models.layers import precise_dtype, shape_of
+from tfbio.models.segments import segment_max
 
 # The size of the layers below the scores of ends, and of questions without an answer.
 _HIDDEN_SIZE = 512
@@ -154,7 +155,7 @@ def log_softmax(logits: tf.Tensor, window: tf.Tensor, count: int | tf.Tensor) ->
     Returns:
       float32 [tokens], the logarithms (base e) of probabilities.
     """
-    highest = tf.stop_gradient(tf.math.unsorted_segment_max(logits, window, count + 1))
+    highest = tf.stop_gradient(segment_max(logits, window, count + 1))
     shifted = logits - tf.gather(highest, window)
     total = tf.math.unsorted_segment_sum(tf.exp(shifted), window, count + 1)
     # The total of a window is at least 1, that of its highest token. Without a token it is 0, which

@@ -1,9 +1,13 @@
 """Tells the layers which form of a computation to take: that for CPUs and GPUs, or for TPUs.
 
-A run sets it once at its start, like Keras' policy for precision.
+A run sets it once at its start, like Keras' policy for precision. There is a third form for a mesh
+of devices that share one model (`training.mesh`).
 """
 
-_is_tpu = False
+import contextlib
+from collections.abc import Iterator
+
+_is_tpu = _is_mesh = False
 
 
 def set_tpu(chosen: bool) -> None:
@@ -21,3 +25,25 @@ def set_tpu(chosen: bool) -> None:
 def is_tpu() -> bool:
     """Returns True if the target of graphs is a TPU, as `set_tpu` chose; False at first."""
     return _is_tpu
+
+
+@contextlib.contextmanager
+def mesh() -> Iterator[None]:
+    """Makes all graphs that are traced in a `with` block graphs for a mesh of devices.
+
+    Layers then take the form that can be divided over devices.
+
+    Yields:
+      Nothing.
+    """
+    global _is_mesh
+    before, _is_mesh = _is_mesh, True
+    try:
+        yield
+    finally:
+        _is_mesh = before
+
+
+def is_mesh() -> bool:
+    """Returns True if graphs are for a mesh of devices, in a `with` block of `mesh`."""
+    return _is_mesh

@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfbio.models import target
 from tfbio.training.gradients import Gradient, differentiate
 
 
@@ -58,6 +59,9 @@ def add(one: Gradient, other: Gradient) -> Gradient:
     if isinstance(one, tf.IndexedSlices):
         one, other = other, one
     if isinstance(other, tf.IndexedSlices):
+        if target.is_mesh():
+            # DTensor divides this sum over devices, and not the update of rows below.
+            return one + tf.math.unsorted_segment_sum(other.values, other.indices, one.shape[0])
         whole = tf.convert_to_tensor(one)
         return tf.tensor_scatter_nd_add(whole, other.indices[:, tf.newaxis], other.values)
     return one + other

@@ -6,6 +6,8 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 import tf_keras as keras
 
+from tfbio.models import target
+
 # None: the loss does not depend on the variable.
 Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices | None
 
@@ -58,7 +60,9 @@ def apply_clipped(
     gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
     if replica.num_replicas_in_sync > 1:
         gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
-    if max_norm:
+    if target.is_mesh():
+        gradients, norm = _clip(gradients, max_norm)
+    elif max_norm:
         gradients, norm = tf.clip_by_global_norm(gradients, max_norm)
     else:
         norm = tf.linalg.global_norm(gradients)
@@ -67,3 +71,15 @@ def apply_clipped(
         zip(gradients, variables, strict=True), experimental_aggregate_gradients=False
     )
     return norm
+
+
+def _clip(gradients: list[tf.Tensor], max_norm: float) -> tuple[list[tf.Tensor], tf.Tensor]:
+    """Computes `tf.clip_by_global_norm` in operations that DTensor divides; 0: nothing is clipped.
+
+    Its pass over sums of squares ends the process where gradients are divided in several ways.
+    """
+    norm = tf.sqrt(sum(tf.reduce_sum(tf.square(gradient)) for gradient in gradients))
+    if not max_norm:
+        return gradients, norm
+    scale = max_norm / tf.maximum(norm, max_norm)
+    return [gradient * scale for gradient in gradients], norm

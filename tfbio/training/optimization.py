@@ -8,6 +8,9 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
+from tfbio.models import target
+from tfbio.training import mesh
+
 # The names of parameters that by default do not decay, as in BERT and ELECTRA; all others do.
 NOT_DECAYED = re.compile("LayerNorm|bias")
 
@@ -274,6 +277,8 @@ class Adam(keras.optimizers.legacy.Optimizer):
         decay, rate = self._rates(state, self.lr_multiplier(var))
         if self.weight_decay_rate and (self.decay_all or not NOT_DECAYED.search(var.name)):
             var.assign_sub(decay * var, use_locking=self._use_locking)
+        if target.is_mesh():
+            return self._apply_on_mesh(grad, var, state, rate)
         return tf.raw_ops.ResourceApplyAdam(
             var=var.handle,
             m=self.get_slot(var, "m").handle,
@@ -283,6 +288,23 @@ class Adam(keras.optimizers.legacy.Optimizer):
             use_locking=self._use_locking,
             **state["of_kernel"],
         )
+
+    def _apply_on_mesh(
+        self, grad: tf.Tensor, var: tf.Variable, state: dict[str, Any], rate: tf.Tensor
+    ) -> tf.Operation:
+        """Does what the kernel does, in operations that DTensor divides over devices."""
+        kernel, m, v = state["of_kernel"], self.get_slot(var, "m"), self.get_slot(var, "v")
+        # First as its variable, so that DTensor does not divide the backward pass as the averages,
+        # which are divided over the devices of the examples, too.
+        grad = mesh.divided_as(var, tf.math.multiply_no_nan(grad, state["applies"]))
+        grad = mesh.divided_as(m, grad)
+        new_m = kernel["beta1"] * m + (1.0 - kernel["beta1"]) * grad
+        new_v = kernel["beta2"] * v + (1.0 - kernel["beta2"]) * tf.square(grad)
+        m.assign(new_m)
+        v.assign(new_v)
+        correction = tf.sqrt(1.0 - kernel["beta2_power"]) / (1.0 - kernel["beta1_power"])
+        update = rate * correction * new_m / (tf.sqrt(new_v) + kernel["epsilon"])
+        return var.assign_sub(mesh.divided_as(var, update))
 
     def _resource_apply_sparse(
         self,

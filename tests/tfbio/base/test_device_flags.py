@@ -18,6 +18,7 @@ from tfbio.base.errors import UsageError
         ("", "multi_worker", 1),
         ("local", "auto", 1),
         ("pod", "auto", 1, "europe-west4-a", "project"),
+        ("", "auto", 1, "", "", "2x4"),
     ],
 )
 def test_flags_that_go_together(flags):
@@ -35,6 +36,12 @@ def test_flags_that_go_together(flags):
         (("", "auto", 0), "--cpu_devices=0: expected 1"),
         (("", "one_device", 2), "--cpu_devices=2: expected 1, or more with"),
         (("", "multi_worker", 2), "--cpu_devices=2: expected 1, or more with"),
+        (("", "auto", 1, "", "", "4"), "--mesh=4 is not DATAxMODEL, such as 2x4"),
+        (("", "auto", 1, "", "", "0x2"), "--mesh=0x2 is not DATAxMODEL"),
+        (("", "auto", 1, "", "", ""), "--mesh= is not DATAxMODEL"),
+        (("local", "auto", 1, "", "", "1x2"), "--tpu does not go with --mesh=1x2"),
+        (("", "mirrored", 1, "", "", "1x2"), "--strategy does not go with --mesh=1x2"),
+        (("", "auto", 2, "", "", "1x2"), "--cpu_devices does not go with --mesh=1x2"),
     ],
 )
 def test_flags_that_do_not_go_together_are_named(flags, words):
@@ -49,5 +56,10 @@ def test_help_shows_them_as_flags_of_the_command():
     )
     ended = subprocess.run([sys.executable, "-c", script, "--help"], capture_output=True, text=True)
     assert ended.returncode == 0
-    for name in ("tpu", "tpu_zone", "gcp_project", "strategy", "cpu_devices"):
+    for name in ("tpu", "tpu_zone", "gcp_project", "strategy", "cpu_devices", "mesh"):
         assert f"--{name}:" in ended.stdout or f"--[no]{name}" in ended.stdout
+
+
+def test_a_mesh_has_parts_of_the_examples_and_of_the_model():
+    shape = device_flags.parse_mesh("2x4")
+    assert (shape.data, shape.model, shape.devices, str(shape)) == (2, 4, 8, "2x4")
