@@ -13,6 +13,7 @@ command again to continue an interrupted run. Further flags:
   --init_checkpoint=work/general    start with the weights of another run
   --teacher=work/large    distil a larger model (hparams/biolm_base_distilled.json)
   --tpu=NAME, --strategy=mirrored, --cpu_devices=2    a TPU; all GPUs; two cores
+  --mesh=2x4    2 parts of each batch, and 4 devices for each, which share one model
   --dry_run --hparams=hparams/base.json    prints the FLOPs, memory and days of a run
 
 Exit codes: 0 done; 1 or 2 an error, in the last line; 75 the TPU or another worker was lost,
@@ -25,6 +26,7 @@ from absl import flags
 
 from tfbio.base import cli, config, device_flags, errors, file_paths, path_checks, storage
 from tfbio.base.manifests import read_manifest
+from tfbio.objectives import mesh_limits
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.planning import pretraining_cost
 from tfbio.training import devices
@@ -96,9 +98,7 @@ def main(argv: list[str]) -> None:
     """
     cli.no_arguments(argv)
     settings = config.load(PretrainingConfig, FLAGS.hparams, FLAGS.set)
-    device_flags.check(
-        FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices, FLAGS.tpu_zone, FLAGS.gcp_project
-    )
+    _check_devices(settings)
     if FLAGS.dry_run:
         print(_estimate(settings))
         return
@@ -143,6 +143,7 @@ def main(argv: list[str]) -> None:
         settings.run.parallel_parts,
         FLAGS.tpu_zone,
         FLAGS.gcp_project,
+        FLAGS.mesh,
     )
     # The workers of one job share one folder, which the chief locks.
     is_chief = strategy.extended.should_checkpoint
@@ -177,6 +178,15 @@ def _estimate(settings: PretrainingConfig) -> str:
 
         settings = teachers.with_sizes(settings, FLAGS.teacher)
     return pretraining_cost.report(settings, FLAGS.estimate_for or "", data)
+
+
+def _check_devices(settings: PretrainingConfig) -> None:
+    """Raises UsageError if the flags of devices do not go together, or a mesh with the settings."""
+    device_flags.check(
+        FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices, FLAGS.tpu_zone, FLAGS.gcp_project, FLAGS.mesh
+    )
+    if FLAGS.mesh:
+        mesh_limits.check(settings, device_flags.parse_mesh(FLAGS.mesh))
 
 
 def _check_teacher(settings: PretrainingConfig) -> None:

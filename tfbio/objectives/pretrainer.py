@@ -25,7 +25,7 @@ from tfbio.training import distribution
 from tfbio.training.gradients import apply_clipped
 
 # The second number of the seeds, so that no two purposes share a stream of random numbers.
-TRAINING_STREAM, _EVALUATION_STREAM = 0, 1
+TRAINING_STREAM, EVALUATION_STREAM = 0, 1
 
 
 class Pretrainer:
@@ -130,6 +130,11 @@ class Pretrainer:
     def step(self) -> tf.Variable:
         """The number of steps that the pretrainer has done so far, an int64 [] variable."""
         return self.optimizer.iterations
+
+    @property
+    def devices(self) -> str:
+        """Where the pretrainer computes, in words, such as "2 device(s)"."""
+        return f"{self.strategy.num_replicas_in_sync} device(s)"
 
     @property
     def generator_alone(self) -> bool:
@@ -302,7 +307,7 @@ class Pretrainer:
             also `document_ids` and `position_ids`; of sentence pairs also `label`, int32 [B].
         """
         # Keyed by the batch and not by the step: every evaluation masks the same tokens.
-        mask_seed, model_seed = self.seeds(_EVALUATION_STREAM, self.eval_batches)
+        mask_seed, model_seed = self.seeds(EVALUATION_STREAM, self.eval_batches)
         # And as many at every evaluation, however many a schedule masks by then.
         masked = self.mask(batch, mask_seed, None)
 
@@ -321,7 +326,7 @@ class Pretrainer:
         The second is of all other draws, the generator's samples and the dropout.
 
         Args:
-          stream: `TRAINING_STREAM` (0) or `_EVALUATION_STREAM` (1).
+          stream: `TRAINING_STREAM` (0) or `EVALUATION_STREAM` (1).
           number: int64 [], the step, or the number of the batch in an evaluation.
 
         Returns:

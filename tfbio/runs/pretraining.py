@@ -16,6 +16,8 @@ from tfbio.base import storage
 from tfbio.base.errors import UsageError, UserError
 from tfbio.base.manifests import Manifest, verify
 from tfbio.models import layers
+from tfbio.objectives import mesh_limits
+from tfbio.objectives.mesh_pretrainer import MeshPretrainer
 from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.runs import pretraining_data, pretraining_folder, teachers
@@ -24,6 +26,7 @@ from tfbio.runs.pretraining_progress import Progress
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.training import checkpointing, devices, distribution
 from tfbio.training.checkpointing import Checkpointer
+from tfbio.training.mesh import MeshStrategy
 from tfbio.training.precision import set_precision
 from tfbio.training.preemption import Preemption
 from tfbio.training.profile import Profile
@@ -63,7 +66,8 @@ def pretrain(
         `teachers.with_sizes`; "": there is none.
 
     Raises:
-      UsageError: the batch does not divide by the devices and the parts of a step.
+      UsageError: the batch does not divide by the devices and the parts of a step, or the settings
+        do not go with the mesh.
       UserError: the examples or the teacher do not fit the settings, `model_dir` holds another run,
         the teacher is not the one that the run began with, or `run.max_skipped_steps` steps were
         skipped, as their gradients were not finite.
@@ -73,6 +77,9 @@ def pretrain(
     """
     _check_reachable(model_dir, init_checkpoint, teacher, *example_folders)
     config = teachers.with_sizes(config, teacher)
+    is_mesh = isinstance(strategy, MeshStrategy)
+    if is_mesh:
+        mesh_limits.check(config, strategy.mesh.shape)
     _check_division(config, strategy.num_replicas_in_sync)
     precision = set_precision(config.run.precision, strategy)
     distribution.optimize_for(config.run.optimize_for, strategy)
@@ -86,10 +93,19 @@ def pretrain(
         _check_start(settings, data, init_checkpoint)
     vocab = pretraining_folder.prepare(settings, data, model_dir, newest is None, is_chief)
     tokenizer = load_fast_tokenizer(vocab, settings["lower_case"])
-    pretrainer = Pretrainer(config, tokenizer, strategy, taught_by)
-    keep = config.run.keep_checkpoint_max
-    keep_at = config.run.keep_checkpoints_at
-    saves = Checkpointer(pretrainer.model, pretrainer.optimizer, model_dir, keep, is_chief, keep_at)
+    if is_mesh:
+        pretrainer = MeshPretrainer(config, tokenizer, strategy)
+    else:
+        pretrainer = Pretrainer(config, tokenizer, strategy, taught_by)
+    saves = Checkpointer(
+        pretrainer.model,
+        pretrainer.optimizer,
+        model_dir,
+        config.run.keep_checkpoint_max,
+        writes=is_chief,
+        keep_at=config.run.keep_checkpoints_at,
+        before_saving=pretrainer.collect if is_mesh else lambda: None,
+    )
     counts = pretraining_data.word_counts(*data[0])
     counts = np.pad(counts, (0, config.encoder.vocab_size - len(counts)))
     counts[pretrainer.masking.special_ids] = 0  # never masked
@@ -98,6 +114,8 @@ def pretrain(
             saves.restore(newest)
     else:
         _initialize(pretrainer, counts, init_checkpoint)
+    if is_mesh:
+        pretrainer.spread()
     step = int(pretrainer.step.numpy())
     say = _Printer(is_chief)
     if step >= config.last_step:
@@ -131,7 +149,7 @@ def pretrain(
                 eval_curves=Summaries(os.path.join(logs, "heldout") if is_chief else ""),
                 on_trained=on_trained,
                 on_evaluated=progress.evaluated,
-                save_at=keep_at,
+                save_at=config.run.keep_checkpoints_at,
             )
             step = _train(trainer, pretrainer, data, step)
             saves.save()
@@ -238,7 +256,7 @@ def _say_what_begins(
     say(
         f"{'continuing at step ' + str(step) if step else 'starting'}: "
         f"{config.num_train_steps} steps of {config.train_batch_size} examples on "
-        f"{strategy.num_replicas_in_sync} device(s) in {precision}; encoder of "
+        f"{pretrainer.devices} in {precision}; encoder of "
         f"{layers.count_parameters(pretrainer.model.encoder) / 1e6:.1f} M parameters.",
     )
     if config.last_step < config.num_train_steps:

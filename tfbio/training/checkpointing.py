@@ -3,7 +3,7 @@
 import functools
 import glob
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,8 @@ class Checkpointer:
       keep: the number of the newest checkpoints that are kept.
       writes: True if this process writes; of several workers one does.
       keep_at: the steps whose checkpoints are kept for good.
+      before_saving: called before each checkpoint, to give model and optimizer the values to save,
+        where others compute with them (see `mesh_pretrainer`).
       others: further state of the run to save and restore, by name.
     """
 
@@ -49,9 +51,11 @@ class Checkpointer:
         keep: int,
         writes: bool = True,
         keep_at: Collection[int] = (),
+        before_saving: Callable[[], None] = lambda: None,
         **others: tf.train.Checkpoint,
     ):
         self._model, self._step = model, optimizer.iterations
+        self._before_saving = before_saving
         self._checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer, **others)
         # Makes this variable, which the worker that writes would make later, and wait for others.
         _ = self._checkpoint.save_counter
@@ -87,6 +91,7 @@ class Checkpointer:
           NotFiniteError: a trainable weight is not finite.
           tf.errors.OpError: the folder cannot be written.
         """
+        self._before_saving()
         step = int(self._step.numpy())
         # Steps after an update that made them so are skipped, and no loss tells it.
         for variable in self._model.trainable_variables:

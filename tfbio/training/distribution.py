@@ -11,6 +11,7 @@ import tensorflow as tf
 from tfbio.base import device_flags
 from tfbio.base.errors import Interrupted, UsageError, UserError
 from tfbio.models import target
+from tfbio.training.mesh import MeshStrategy
 
 # For `strategy.run`: a TPU pads a batch whose shape is not known. This makes it fail instead; other
 # devices take no notice.
@@ -37,6 +38,7 @@ def make_strategy(
     parallel_parts: int = 1,
     tpu_zone: str = "",
     gcp_project: str = "",
+    mesh: str | None = None,
 ) -> tf.distribute.Strategy:
     """Makes the strategy of distribution that `--tpu`, `--strategy` and `--cpu_devices` ask for.
 
@@ -51,21 +53,26 @@ def make_strategy(
       parallel_parts: the operations that run at a time on such a CPU (`run.parallel_parts`).
       tpu_zone: the zone of a named TPU; "": that of this machine.
       gcp_project: the project of a named TPU; "": that of this machine.
+      mesh: `--mesh`, the shape of a mesh of devices that share one model; None: there is none.
 
     Returns:
-      A TPUStrategy, MultiWorkerMirroredStrategy, MirroredStrategy or OneDeviceStrategy.
+      A TPUStrategy, MultiWorkerMirroredStrategy, MirroredStrategy, MeshStrategy or
+      OneDeviceStrategy.
 
     Raises:
-      UsageError: the strategy's name is not one of these or does not go with the other flags, or
-        TF_CONFIG does not name the workers.
+      UsageError: the strategy's name is not one of these or does not go with the other flags,
+        TF_CONFIG does not name the workers, or the mesh has more devices than there are.
       UserError: the TPU cannot be reached.
       RuntimeError: TensorFlow has already started with other threads or devices of the CPU.
     """
-    device_flags.check(tpu, strategy, cpu_devices, tpu_zone, gcp_project)
+    device_flags.check(tpu, strategy, cpu_devices, tpu_zone, gcp_project, mesh)
     if tpu:
         return _connect_to_tpu(tpu, tpu_zone, gcp_project)
     if not tf.config.list_physical_devices("GPU"):
-        _set_up_cpu(cpu_devices, parallel_parts)
+        in_mesh = device_flags.parse_mesh(mesh).devices if mesh else 1
+        _set_up_cpu(max(cpu_devices, in_mesh), parallel_parts)
+    if mesh:
+        return MeshStrategy(device_flags.parse_mesh(mesh))
     if strategy == "multi_worker":
         # Before anything asks for the logical devices, which starts TensorFlow.
         try:

@@ -1,0 +1,44 @@
+"""Which settings go with a mesh: each other one is refused in a sentence with a remedy."""
+
+import json
+
+import pytest
+
+from tfbio.base import config
+from tfbio.base.device_flags import MeshShape
+from tfbio.base.errors import UsageError
+from tfbio.objectives import mesh_limits
+from tfbio.objectives.pretraining_config import PretrainingConfig
+
+BASE = {"objective": "mlm", "train_batch_size": 8}
+
+
+def settings(*changes):
+    return config.load(PretrainingConfig, json.dumps(BASE), list(changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (["objective=electra"], "objective=electra: give --set objective=mlm"),
+        (["optimizer=lamb"], "optimizer=lamb: give --set optimizer=adamw"),
+        (["gradient_clip_groups=4"], "gradient_clip_groups=4: give --set gradient_clip_groups=1"),
+        (["run.parallel_parts=2"], "run.parallel_parts=2: give --set run.parallel_parts=1"),
+        (["run.jit_compile=true"], "run.jit_compile=True: give --set run.jit_compile=False"),
+        (["distillation.kl_weight=1"], "--mesh=2x4 does not go with --teacher"),
+        (["train_batch_size=7"], "train_batch_size 7 does not divide by the 2 parts of --mesh=2x4"),
+        (
+            ["run.gradient_accumulation_steps=8"],
+            r"train_batch_size 8 .* 2 parts .* with run.gradient_accumulation_steps=8",
+        ),
+        (["encoder.num_attention_heads=2", "encoder.hidden_size=128"], "num_attention_heads 2"),
+    ],
+)
+def test_what_a_mesh_does_not_compute_is_named(changes, words):
+    with pytest.raises(UsageError, match=words):
+        mesh_limits.check(settings(*changes), MeshShape(2, 4))
+
+
+def test_others_pass():
+    mesh_limits.check(settings(), MeshShape(2, 4))
+    mesh_limits.check(settings("run.gradient_accumulation_steps=4"), MeshShape(2, 2))

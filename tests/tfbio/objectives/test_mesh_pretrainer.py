@@ -1,0 +1,81 @@
+"""Steps on a mesh of devices against the same steps undivided, in a process with four devices."""
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import forked
+from tfbio.base.device_flags import parse_mesh
+
+ROOT = Path(__file__).resolve().parents[3]
+MESHES = ("1x4", "2x2", "4x1")
+
+
+def steps(devices, settings, *meshes):
+    """What tests/mesh_steps.py prints."""
+    command = [sys.executable, "tests/mesh_steps.py", devices, json.dumps(settings), *meshes]
+    done = forked.run(command, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def with_dropout():
+    """Twenty steps with dropout and clipping on three meshes of four devices."""
+    return steps(4, ["max_gradient_norm=0.5"], *MESHES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mesh", MESHES)
+def test_steps_equal_the_undivided_ones(with_dropout, mesh):
+    whole, divided = with_dropout["whole"], with_dropout[mesh]
+    assert len(divided["steps"]) == 20
+    for number, (one, other) in enumerate(zip(whole["steps"], divided["steps"], strict=True)):
+        assert one["gradient_norm"] > 0.5, "nothing was clipped"
+        for name, value in one.items():
+            assert other[name] == pytest.approx(value, rel=1e-6, abs=1e-6), (number, name)
+    assert divided["evaluation"] == pytest.approx(whole["evaluation"], rel=1e-6)
+    assert divided["weights"] < 5e-7
+    assert divided["averages"] < 1e-7
+
+
+def test_dropout_drops(with_dropout):
+    without = steps(2, ["encoder.hidden_dropout_prob=0", "encoder.attention_probs_dropout_prob=0"])
+    first, other = without["whole"]["steps"][0], with_dropout["whole"]["steps"][0]
+    assert abs(first["loss"] - other["loss"]) > 1e-3
+
+
+@pytest.mark.parametrize("mesh", MESHES)
+def test_no_device_holds_a_whole_matrix(with_dropout, mesh):
+    shape, found = parse_mesh(mesh), with_dropout[mesh]
+    matrices = ("query_key_value/kernel", "output/kernel", "intermediate/kernel", "word_embeddings")
+    checked = set()
+    for name, parts in found["parts"].items():
+        assert len(parts) == 4
+        whole = math.prod(found["shapes"][name])
+        weight = name.removesuffix(":0").removesuffix("/m").removesuffix("/v")
+        is_average = weight != name.removesuffix(":0")
+        for end in matrices:
+            if weight.endswith(end):
+                checked.add(weight)
+                divisor = shape.model * (shape.data if is_average else 1)
+                assert {math.prod(part) for part in parts} == {whole // divisor}, name
+    assert len(checked) == 5
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["run.gradient_accumulation_steps=2", "encoder.layer_norm_first=false"],
+        ["adversarial.weight=1.0", "decay_all=true"],
+    ],
+    ids=["in_parts", "adversarial"],
+)
+def test_other_steps_equal_the_undivided_ones(settings):
+    found = steps(2, settings, "1x2")
+    for one, other in zip(found["whole"]["steps"], found["1x2"]["steps"], strict=True):
+        assert other == pytest.approx(one, rel=1e-6, abs=1e-6)
+    assert found["1x2"]["weights"] < 5e-7
