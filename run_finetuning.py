@@ -206,7 +206,7 @@ def main(argv: list[str]) -> None:
     cli.no_arguments(argv)
     _check_flags()
     device_flags.check(
-        FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices, FLAGS.tpu_zone, FLAGS.gcp_project
+        FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices, FLAGS.tpu_zone, FLAGS.gcp_project, FLAGS.mesh
     )
     if FLAGS.strategy == "multi_worker" and FLAGS.mode == "predict":
         raise errors.UsageError(
@@ -342,6 +342,7 @@ def _make_strategy() -> tf.distribute.Strategy:
         FLAGS.cpu_devices,
         tpu_zone=FLAGS.tpu_zone,
         gcp_project=FLAGS.gcp_project,
+        mesh=FLAGS.mesh,
     )
 
 

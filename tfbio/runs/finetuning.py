@@ -21,8 +21,8 @@ from tfbio.base.errors import UserError
 from tfbio.formats.task_examples import Example
 from tfbio.planning import finetuning_cost
 from tfbio.runs import finetuning_data
-from tfbio.runs.finetuner import Finetuner
 from tfbio.runs.finetuning_checks import check
+from tfbio.runs.mesh_finetuner import make_finetuner
 from tfbio.runs.trial import StoppedError, Trial
 from tfbio.task_types import finetuning_config, finetuning_files, trained_on, types
 from tfbio.task_types.finetuning_config import FinetuningConfig, RunConfig
@@ -313,7 +313,7 @@ def _run_trials(
         [*features.values()], count, config.sequence_length
     ):
         run.say(said)
-    finetuner = Finetuner(
+    finetuner = make_finetuner(
         config,
         start.encoder_config,
         start.task_type,

@@ -5,13 +5,17 @@ from __future__ import annotations
 import tensorflow as tf
 
 from tfbio.base.config import ConfigError
+from tfbio.base.device_flags import MeshShape
 from tfbio.base.errors import UserError
+from tfbio.models import sharding
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.head_config import HeadConfig
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.fixed_shapes import has_fixed_shapes
 from tfbio.task_types.task_type import TaskType
 from tfbio.text import tokenization
 from tfbio.training.checkpointing import CheckpointError
+from tfbio.training.mesh import MeshStrategy
 
 
 def check(
@@ -76,6 +80,9 @@ def check_settings(
         )
     task_type.check_encoder(encoder_config, folder)
     _check_division(config, strategy.num_replicas_in_sync)
+    if isinstance(strategy, MeshStrategy):
+        sharding.check(encoder_config, strategy.mesh.shape.model)
+        _check_mesh(config, task_type.head_config(0.0), strategy.mesh.shape)
     if has_fixed_shapes(config, strategy):
         _check_fixed_shapes(config, strategy)
 
@@ -97,6 +104,27 @@ def _check_division(config: FinetuningConfig, replicas: int) -> None:
     groups = config.gradient_clip_groups
     if groups > 1 and groups % replicas:
         raise ConfigError(f"gradient_clip_groups {groups} does not divide by {replicas} devices.")
+
+
+def _check_mesh(config: FinetuningConfig, head: HeadConfig, shape: MeshShape) -> None:
+    """Checks what does not go with a mesh of devices."""
+    if head.token_layer in ("lstm", "crf") or head.beam_size:
+        name = "electra" if head.beam_size else head.token_layer
+        raise ConfigError(
+            f"--mesh={shape} does not compute a head of the form {name}: choose another head, or "
+            "leave out --mesh."
+        )
+    found = {
+        "gradient_clip_groups": config.gradient_clip_groups,
+        "run.gradient_accumulation_steps": config.run.gradient_accumulation_steps,
+    }
+    for name, value in found.items():
+        if value != 1:
+            raise ConfigError(
+                f"{name} = {value} does not go with --mesh={shape}: give --set {name}=1."
+            )
+    if config.run.fixed_shapes == "always":
+        raise ConfigError(f"run.fixed_shapes = always does not go with --mesh={shape}: give never.")
 
 
 def _check_fixed_shapes(config: FinetuningConfig, strategy: tf.distribute.Strategy) -> None:

@@ -20,8 +20,10 @@ from tfbio.task_types import answers, types, words
 from tfbio.task_types.features import Features
 from tfbio.task_types.finetuning_config import RunConfig
 from tfbio.task_types.inference import Inference
+from tfbio.task_types.mesh_inference import MeshInference
 from tfbio.text import vocabularies
 from tfbio.training import distribution, precision
+from tfbio.training.mesh import MeshStrategy
 from tfbio.training.progress_bar import Count
 from tfbio.weights import checkpoint_settings, checkpoint_source, fine_tuned
 from tfbio.weights.fine_tuned import config_for_new_text, restore
@@ -76,7 +78,8 @@ class Predictor:
         precision.set_precision(self.config.run.precision, strategy)
         distribution.optimize_for(self.config.run.optimize_for, strategy)
         pad_id = self.tokenizer.pad_id
-        self.inference = Inference(self.config, encoder, self.task_type, pad_id, strategy)
+        make = MeshInference if isinstance(strategy, MeshStrategy) else Inference
+        self.inference = make(self.config, encoder, self.task_type, pad_id, strategy)
         restore(trial, self.inference.model)
 
     def annotate(

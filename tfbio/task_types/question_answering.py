@@ -237,7 +237,8 @@ class QuestionAnswering(TaskType):
         Returns:
           The losses and their weights, 1; float32 [windows] each.
         """
-        # Imported late: the head needs TensorFlow at once.
+        # Imported late: these need TensorFlow at once.
+        from tfbio.models.segments import segment_max
         from tfbio.models.span_head import TrainingLogits, log_softmax
 
         # Rows hold several windows, so the softmax is over segments. Padding is one of its own, the
@@ -256,7 +257,7 @@ class QuestionAnswering(TaskType):
             losses = NO_ANSWER_WEIGHT * no_answer - (start + end) / 2.0
             return losses, tf.ones_like(losses)
         number = batch["first"].shape[0] + 1
-        highest = tf.stop_gradient(tf.math.unsorted_segment_max(logits, window, number))
+        highest = tf.stop_gradient(segment_max(logits, window, number))
         shifted = logits - tf.gather(highest, window)
         total = tf.math.unsorted_segment_sum(tf.exp(shifted), window, number)[1:]
         places = batch["first"][:, tf.newaxis] + batch["targets"]
