@@ -79,3 +79,11 @@ def test_other_steps_equal_the_undivided_ones(settings):
     for one, other in zip(found["whole"]["steps"], found["1x2"]["steps"], strict=True):
         assert other == pytest.approx(one, rel=1e-6, abs=1e-6)
     assert found["1x2"]["weights"] < 5e-7
+
+
+def test_bfloat16_comes_as_near_as_it_can():
+    """Sums over parts are rounded once more than whole ones."""
+    found = steps(2, ["run.precision=bfloat16"], "1x2")
+    for one, other in zip(found["whole"]["steps"], found["1x2"]["steps"], strict=True):
+        assert other["loss"] == pytest.approx(one["loss"], rel=2e-3)
+    assert found["whole"]["steps"][0]["loss"] != found["1x2"]["steps"][0]["loss"]
