@@ -52,7 +52,7 @@ SMALL = {
 TOKENS = SimpleNamespace(cls_id=2, sep_id=3, pad_id=0, mask_id=4, begins_word=[True] * WORDS)
 
 
-def batches(count):
+def batches(count, with_labels):
     """Yields batches of pairs of segments, always the same; one row is padded."""
     draw = np.random.default_rng(1)
     for _ in range(count):
@@ -61,13 +61,14 @@ def batches(count):
         mask[3, 10:] = 0
         segments = np.broadcast_to(np.arange(LENGTH) > 8, ids.shape)
         arrays = {"input_ids": ids * mask, "input_mask": mask, "segment_ids": segments * mask}
-        arrays["label"] = draw.integers(0, 2, ROWS)
+        if with_labels:
+            arrays["label"] = draw.integers(0, 2, ROWS)
         yield {name: tf.constant(array, tf.int32) for name, array in arrays.items()}
 
 
 def steps_of(pretrainer):
     """Trains and evaluates; returns the figures of each step, and those of the evaluation."""
-    examples = list(batches(STEPS + 2))
+    examples = list(batches(STEPS + 2, pretrainer.config.sentence_pair_loss))
     held_out = {name: tf.stack([x[name] for x in examples[STEPS:]]) for name in examples[0]}
     pretrainer.eval_dataset = tf.data.Dataset.from_tensor_slices(held_out)
     trained = {name: tf.stack([x[name] for x in examples[:STEPS]]) for name in examples[0]}

@@ -20,6 +20,7 @@ from tfbio.objectives.masked_language_model import MaskedLanguageModelHead, mask
 from tfbio.objectives.masking import MaskedBatch, replace_tokens
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.training.gradients import differentiate
+from tfbio.training.mesh import whole
 
 # Words whose probabilities `sample` cumulates at once.
 _SAMPLING_BLOCK = 128
@@ -223,7 +224,8 @@ class Electra(keras.layers.Layer):
         sharpened = logits / config.temperature
         if config.disallow_correct:
             sharpened -= 1000.0 * tf.one_hot(masked.ids, config.encoder.vocab_size)
-        sampled_ids = sample(sharpened, part.uniform(masked.ids.shape, sample_seed))
+        draw = whole(part.uniform(masked.ids.shape, sample_seed))
+        sampled_ids = sample(sharpened, draw)
         corrupted_ids = replace_tokens(
             batch["input_ids"], masked.positions, sampled_ids, masked.weights > 0
         )
@@ -378,7 +380,7 @@ def sample(logits: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
     """
     batch, count, words = logits.shape
     rows = batch * count
-    probabilities = tf.nn.softmax(tf.reshape(logits, [rows, words]))
+    probabilities = tf.nn.softmax(whole(tf.reshape(logits, [rows, words])))
     probabilities = tf.pad(probabilities, [[0, 0], [0, -words % _SAMPLING_BLOCK]])
     blocks = tf.reshape(probabilities, [rows, -1, _SAMPLING_BLOCK])
     sums = tf.reduce_sum(blocks, axis=-1)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tfbio.models import randomness
+from tfbio.models import randomness, target
 from tfbio.objectives.pretraining_config import PretrainingConfig
 
 # How likely are 1, 2, 3 ... words in a row, up to a factor. SpanBERT (Joshi et al., 2020), section
@@ -173,10 +173,16 @@ def replace_tokens(
     Returns:
       int32 [B, L], the tokens after.
     """
-    rows = tf.broadcast_to(tf.range(positions.shape[0])[:, tf.newaxis], positions.shape)
-    places = tf.stack([rows, positions], axis=-1)
-    times = tf.scatter_nd(places, tf.cast(changed, tf.int32), input_ids.shape)
-    sums = tf.scatter_nd(places, tf.where(changed, ids, 0), input_ids.shape)
+    if target.is_mesh():  # DTensor does not divide a scatter
+        own = tf.expand_dims(positions, 2) == tf.range(input_ids.shape[1])
+        own = tf.cast(own & tf.expand_dims(changed, 2), tf.int32)
+        times = tf.reduce_sum(own, axis=1)
+        sums = tf.reduce_sum(own * tf.expand_dims(ids, 2), axis=1)
+    else:
+        rows = tf.broadcast_to(tf.range(positions.shape[0])[:, tf.newaxis], positions.shape)
+        places = tf.stack([rows, positions], axis=-1)
+        times = tf.scatter_nd(places, tf.cast(changed, tf.int32), input_ids.shape)
+        sums = tf.scatter_nd(places, tf.where(changed, ids, 0), input_ids.shape)
     return tf.where(times > 0, sums // tf.maximum(times, 1), input_ids)
 
 

@@ -18,6 +18,8 @@ def check(config: PretrainingConfig, shape: MeshShape) -> None:
         divide by those of the model, or a setting is of a kind that no mesh computes with.
     """
     sharding.check(config.encoder, shape.model)
+    if config.has_generator:
+        sharding.check(config.generator, shape.model, "generator")
     parts = config.run.gradient_accumulation_steps
     if config.train_batch_size % (shape.data * parts):
         raise UsageError(
@@ -26,7 +28,6 @@ def check(config: PretrainingConfig, shape: MeshShape) -> None:
             + (f" with run.gradient_accumulation_steps={parts}." if parts > 1 else ".")
         )
     wanted = {
-        "objective": (config.objective, "mlm"),
         "optimizer": (config.optimizer, "adamw"),
         "gradient_clip_groups": (config.gradient_clip_groups, 1),
         "run.parallel_parts": (config.run.parallel_parts, 1),

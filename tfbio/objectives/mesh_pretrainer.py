@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio.models import sharding, target
+from tfbio.models import sharding
 from tfbio.objectives import mesh_limits
 from tfbio.objectives.masking import MaskedBatch
 from tfbio.objectives.pretrainer import EVALUATION_STREAM, TRAINING_STREAM, Pretrainer
@@ -59,7 +60,13 @@ class MeshPretrainer(Pretrainer):
         self._batches: Iterator[Batch] | None = None
         self._train_mask = _graph(self._masked_for_training)
         self._eval_mask = _graph(self._masked_for_evaluation)
-        self._train_step = _graph(self._with_masks(self.on_mesh.replica_train_step))
+        # The steps of the generator alone have another graph.
+        self._train_steps = {
+            alone: _graph(
+                self._with_masks(partial(self.on_mesh.replica_train_step, generator_alone=alone))
+            )
+            for alone in (False, True)
+        }
         self._eval_step = _graph(self._with_masks(self.on_mesh.replica_eval_step))
 
     @property
@@ -85,7 +92,7 @@ class MeshPretrainer(Pretrainer):
         for _ in range(int(num_steps)):
             batch = next(self._batches)
             masked = self._train_mask(batch, self.step)
-            self._train_step(*self._placed(batch, masked))
+            self._train_steps[self.generator_alone](*self._placed(batch, masked))
             self.step.assign_add(1)
         skipped = self.mesh.gather(self.on_mesh.skipped_steps)
         self.skipped_steps.assign(skipped)
@@ -99,6 +106,7 @@ class MeshPretrainer(Pretrainer):
         """Evaluates the model on all batches of `eval_dataset`; see `Pretrainer.evaluate`."""
         self._reset(self.on_mesh.eval_metrics.all)
         for number, batch in enumerate(self.eval_dataset):
+            self.mesh.assign(self.on_mesh.eval_batches, tf.constant(number, tf.int64))
             masked = self._eval_mask(batch, tf.constant(number, tf.int64))
             self._eval_step(*self._placed(batch, masked))
         return self._results(self.on_mesh.eval_metrics.all)
@@ -124,7 +132,7 @@ class MeshPretrainer(Pretrainer):
 
         def masked_step(batch: Batch, masked: MaskedBatch) -> None:
             self.on_mesh.mask = lambda *_: masked
-            with target.mesh():
+            with self.mesh.tracing():
                 step(batch)
 
         return masked_step

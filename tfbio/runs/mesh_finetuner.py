@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from tfbio.models import target
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.runs.finetuner import Finetuner
 from tfbio.task_types.features import Features
@@ -63,7 +62,7 @@ class MeshFinetuner(MeshInference, Finetuner):
         return total
 
     def _train_step(self, batch: dict[str, tf.Tensor], seed: tf.Tensor) -> tf.Tensor:
-        with target.mesh():
+        with self.mesh.tracing():
             loss = self.on_mesh._train_step(batch, self.mesh.put(seed))
         return tf.constant(self.mesh.gather(loss))
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from tfbio.models import sharding, target
+from tfbio.models import sharding
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.task_types import packing
 from tfbio.task_types.common_settings import CommonSettings
@@ -78,7 +78,7 @@ class MeshInference(Inference):
     def _predict_step(
         self, batch: dict[str, tf.Tensor], with_probabilities: bool = False
     ) -> tf.Tensor:
-        with target.mesh():
+        with self.mesh.tracing():
             found = self.on_mesh._predict_step(batch, with_probabilities)
         return tf.constant(self.mesh.gather(found))
 

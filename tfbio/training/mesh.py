@@ -16,12 +16,14 @@ from tensorflow.experimental import dtensor
 
 from tfbio.base.device_flags import MeshShape
 from tfbio.base.errors import UsageError
-from tfbio.models import sharding
+from tfbio.models import sharding, target
 
 DATA, MODEL = "data", "model"
 _WHOLE = dtensor.UNSHARDED
 # What an optimizer adds to the name of a weight.
 _AVERAGE = re.compile(r"(.*)/[mv]")
+# The mesh that graphs are traced for.
+_traced_for: Mesh | None = None
 
 
 class Mesh:
@@ -93,6 +95,21 @@ class Mesh:
             layout[axis] = MODEL
         return layout
 
+    @contextlib.contextmanager
+    def tracing(self) -> Iterator[None]:
+        """Makes all graphs that are traced in a `with` block graphs for this mesh.
+
+        Yields:
+          Nothing.
+        """
+        global _traced_for
+        before, _traced_for = _traced_for, self
+        try:
+            with target.mesh():
+                yield
+        finally:
+            _traced_for = before
+
     def put(self, value: tf.Tensor, layout: list[str] | None = None) -> tf.Tensor:
         """Places a tensor on the mesh.
 
@@ -109,7 +126,17 @@ class Mesh:
         placed = dtensor.copy_to_mesh(value, whole)
         if layout is None or set(layout) <= {_WHOLE}:
             return placed
-        return dtensor.relayout(placed, dtensor.Layout(layout, self._mesh))
+        return self.relayout(placed, layout)
+
+    def relayout(self, value: tf.Tensor, layout: list[str] | None = None) -> tf.Tensor:
+        """Divides a tensor of the mesh in another way; returns the tensor.
+
+        Args:
+          value: a tensor of the mesh, of any dtype.
+          layout: see `put`.
+        """
+        layout = layout or [_WHOLE] * len(value.shape)
+        return dtensor.relayout(value, dtensor.Layout(layout, self._mesh))
 
     def put_rows(self, value: tf.Tensor | np.ndarray) -> tf.Tensor:
         """Places a tensor on the mesh, its first axis divided over the parts of the examples.
@@ -157,9 +184,7 @@ class Mesh:
         Args:
           variable: the variable or tensor, of any shape and dtype.
         """
-        value = tf.convert_to_tensor(variable)
-        whole = dtensor.Layout.replicated(self._mesh, rank=len(value.shape))
-        return dtensor.relayout(value, whole).numpy()
+        return self.relayout(tf.convert_to_tensor(variable)).numpy()
 
 
 class MeshStrategy(tf.distribute.OneDeviceStrategy):
@@ -192,6 +217,17 @@ class MeshStrategy(tf.distribute.OneDeviceStrategy):
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
         super().__init__("/cpu:0")
         self.mesh = Mesh(shape, device_type)
+
+
+def whole(value: tf.Tensor) -> tf.Tensor:
+    """Puts a value together on each device, in a graph that is traced for a mesh; returns it.
+
+    Of random numbers that were divided, each device would draw the same.
+
+    Args:
+      value: a tensor of any shape. Outside of `Mesh.tracing` it is returned as it is.
+    """
+    return value if _traced_for is None else _traced_for.relayout(value)
 
 
 def divided_as(variable: tf.Variable, value: tf.Tensor) -> tf.Tensor:

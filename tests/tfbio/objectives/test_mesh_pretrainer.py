@@ -71,13 +71,20 @@ def test_no_device_holds_a_whole_matrix(with_dropout, mesh):
     [
         ["run.gradient_accumulation_steps=2", "encoder.layer_norm_first=false"],
         ["adversarial.weight=1.0", "decay_all=true"],
+        [
+            *("objective=electra", "sentence_pair_head=false", "sentence_pair_loss=false"),
+            *("generator_hidden_fraction=0.5", "generator_num_attention_heads=2"),
+            *("encoder.layer_norm_first=false", "generator_warmup_steps=3"),
+        ],
     ],
-    ids=["in_parts", "adversarial"],
+    ids=["in_parts", "adversarial", "electra"],
 )
 def test_other_steps_equal_the_undivided_ones(settings):
     found = steps(2, settings, "1x2")
     for one, other in zip(found["whole"]["steps"], found["1x2"]["steps"], strict=True):
         assert other == pytest.approx(one, rel=1e-6, abs=1e-6)
+    expected = found["whole"]["evaluation"]
+    assert found["1x2"]["evaluation"] == pytest.approx(expected, rel=1e-6, abs=1e-6)
     assert found["1x2"]["weights"] < 5e-7
 
 
