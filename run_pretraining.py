@@ -177,7 +177,8 @@ def _estimate(settings: PretrainingConfig) -> str:
         from tfbio.runs import teachers
 
         settings = teachers.with_sizes(settings, FLAGS.teacher)
-    return pretraining_cost.report(settings, FLAGS.estimate_for or "", data)
+    mesh = device_flags.parse_mesh(FLAGS.mesh) if FLAGS.mesh else None
+    return pretraining_cost.report(settings, FLAGS.estimate_for or "", data, mesh)
 
 
 def _check_devices(settings: PretrainingConfig) -> None:

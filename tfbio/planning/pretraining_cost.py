@@ -7,36 +7,27 @@ longer than the answer.
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import TYPE_CHECKING
 
 from tfbio.base.errors import UsageError
-from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives import objective_cost
 from tfbio.objectives.pretraining_config import PretrainingConfig
-from tfbio.planning import pretraining_cost_on_tpu
+from tfbio.planning import mesh_cost, pretraining_cost_on_tpu
+from tfbio.planning.activation_cost import activations
 from tfbio.training import devices
 from tfbio.training.devices import DEVICES, SHARE_OF_PEAK, Device
 from tfbio.training.precision import precision_on
 
 if TYPE_CHECKING:
+    from tfbio.base.device_flags import MeshShape
     from tfbio.base.manifests import Manifest
 
 
 def memory(config: PretrainingConfig, device: Device, precision: str) -> int:
     """Estimates the bytes that a pretraining step takes on each device: parameters and activations.
 
-    For a TPU in bfloat16 see `pretraining_cost_on_tpu.memory`. Counts 16 bytes for each parameter.
-    For each token, a layer of h hidden and f feed-forward units and a heads keeps, at length l,
-    10 h + 3 f + 3 a l numbers: query, key, value and the output of attention; for each of two
-    sub-layers the dropout mask, the normalised sum and its scaled form, which is the next one's
-    input; input, distribution function and output of GELU; the attention's weights before and
-    after dropout, and its mask.
-    Scores of words are kept twice, in float32. A distillation's teacher has 4 bytes for each
-    parameter, and keeps its scores once. The generator's activations are gone when the
-    discriminator's come (see `Electra.gradients`): the larger of the two counts. Arrays that live
-    for a moment only are not counted, and XLA, which computes some arrays anew rather than keep
-    them, may need less.
+    For a TPU in bfloat16 see `pretraining_cost_on_tpu.memory`. Counts 16 bytes for each parameter,
+    4 for each of a distillation's teacher, and `activation_cost.activations`.
 
     Args:
       config: all settings.
@@ -50,29 +41,9 @@ def memory(config: PretrainingConfig, device: Device, precision: str) -> int:
       KeyError: `precision` is another text.
       ConfigError: the generator's sizes do not go together.
     """
-    parts = device.count * config.turns(device.count)
-    examples = math.ceil(config.train_batch_size / parts)
-    size = {"float32": 4, "bfloat16": 2}[precision]
-
-    def layers(shape: EncoderConfig, length: int) -> int:
-        of_token = 10 * shape.hidden_size + 3 * shape.intermediate_size
-        of_token += 3 * shape.num_attention_heads * length
-        return size * shape.num_hidden_layers * length * of_token
-
-    def activations(length: int) -> int:
-        scored = 2 * objective_cost.scored_positions(config, length)
-        scored += objective_cost.teacher_scored_positions(config, length)
-        scores = 4 * scored * config.encoder.vocab_size
-        of_encoder = layers(config.encoder, length)
-        if config.objective == "mlm":
-            # Adversarial pretraining keeps those of two passes, the clean and the last one.
-            return (2 if config.adversarial.weight else 1) * examples * (of_encoder + scores)
-        of_generator = layers(config.generator, length) + scores if config.has_generator else 0
-        return examples * max(of_encoder, of_generator)
-
-    largest = max(activations(length) for length, _ in config.phases())
     weights = devices.BYTES_OF_PARAMETER * objective_cost.parameters(config).all
-    return weights + 4 * objective_cost.teacher_parameters(config) + largest
+    weights += 4 * objective_cost.teacher_parameters(config)
+    return weights + activations(config, device.count, precision)
 
 
 def needed_memory(config: PretrainingConfig, name: str) -> int:
@@ -151,7 +122,10 @@ def computational_ratio(num_train_steps: int, train_batch_size: int) -> float:
 
 
 def report(
-    config: PretrainingConfig, name: str = "", data: list[tuple[str, Manifest]] | None = None
+    config: PretrainingConfig,
+    name: str = "",
+    data: list[tuple[str, Manifest]] | None = None,
+    mesh: MeshShape | None = None,
 ) -> str:
     """Describes the cost of a pretraining run, as `run_pretraining.py --dry_run` prints it.
 
@@ -160,13 +134,15 @@ def report(
       name: one of `devices.DEVICES`, such as "tpu-v3-8"; "": all.
       data: the folder of examples and its manifest for each of the run's phases; None: without
         epochs.
+      mesh: devices that share models; None: each has one.
 
     Returns:
       Text: lines on the parameters, the run's steps and FLOP, those of each phase (with the
-      epochs), and a table with GB of memory, days and least days for each device.
+      epochs), and a table with GB of memory, days and least days for each device; with a mesh, the
+      table and lines of `mesh_cost.report`.
 
     Raises:
-      UsageError: there is no device of this name.
+      UsageError: there is no device of this name, or the settings do not go with the mesh.
       ConfigError: the generator's sizes do not go together.
       IndexError: `data` lacks a phase of the run.
     """
@@ -197,7 +173,13 @@ def report(
         phase_start = phase_end
     if config.generator_warmup_steps:
         lines.append(f"  in the first {config.generator_warmup_steps:,} the generator learns alone")
-    lines.append(f"{'on':10}  {'in':8}  {'GB of memory each':>17}  {'days':>8}  {'at least':>8}")
+    lines += [mesh_cost.report(config, mesh, name)] if mesh else _table(config, name)
+    return "\n".join(lines)
+
+
+def _table(config: PretrainingConfig, name: str) -> list[str]:
+    """Returns the lines of the table of devices, each of which has a model; "": all devices."""
+    lines = [f"{'on':10}  {'in':8}  {'GB of memory each':>17}  {'days':>8}  {'at least':>8}"]
     for each in [name] if name else DEVICES:
         device, precision = DEVICES[each], precision_on(config.run.precision, each)
         needed = needed_memory(config, each)
@@ -214,7 +196,7 @@ def report(
         "interconnect of a TPU allow. All are estimates; docs/benchmarks.md compares them with "
         "published runs."
     )
-    return "\n".join(lines)
+    return lines
 
 
 def _note(config: PretrainingConfig, name: str, needed: float) -> str:
@@ -232,6 +214,10 @@ def _note(config: PretrainingConfig, name: str, needed: float) -> str:
     if needed > DEVICES[name].memory:
         parts = parts_that_fit(config, name)
         remedy = f"; fits with run.gradient_accumulation_steps={parts}" if parts else ""
+        if parts is None and (proposed := mesh_cost.smallest(config, name)):
+            remedy = f"; fits with --mesh={proposed.mesh}"
+            if proposed.parts > config.run.gradient_accumulation_steps:
+                remedy += f" and run.gradient_accumulation_steps={proposed.parts}"
         note += f"  too much{remedy}"
     return note
 

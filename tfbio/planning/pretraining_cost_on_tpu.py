@@ -12,10 +12,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from tfbio.base.device_flags import MeshShape
 from tfbio.models import encoder_cost
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives import objective_cost
 from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.planning import mesh_weights
 from tfbio.training import devices
 from tfbio.training.devices import DEVICES
 from tfbio.training.precision import precision_on
@@ -44,13 +46,14 @@ class Arrays(NamedTuple):
     scores: float
 
 
-def arrays(shape: EncoderConfig, length: int, examples: float) -> Arrays:
+def arrays(shape: EncoderConfig, length: int, examples: float, model: int = 1) -> Arrays:
     """Computes the bytes of a layer's arrays as a TPU lays them out, for the TPU's cost.
 
     Args:
       shape: settings of the encoder.
       length: tokens of an example.
       examples: examples that a device works on at once.
+      model: devices that share a model, and divide all of these arrays but `hidden`.
 
     Returns:
       A named tuple of floats, the bytes of an array in bfloat16 of the shape: `hidden`,
@@ -60,12 +63,14 @@ def arrays(shape: EncoderConfig, length: int, examples: float) -> Arrays:
     """
     tokens, padded = examples * length, _LANES * math.ceil(length / _LANES)
     hidden = _BFLOAT16 * shape.hidden_size
-    scores = _BFLOAT16 * examples * shape.num_attention_heads * length * padded
-    inner = _BFLOAT16 * shape.intermediate_size * tokens
-    return Arrays(hidden * tokens, inner, hidden * examples * padded, scores)
+    scores = _BFLOAT16 * examples * shape.num_attention_heads * length * padded / model
+    inner = _BFLOAT16 * shape.intermediate_size * tokens / model
+    return Arrays(hidden * tokens, inner, hidden * examples * padded / model, scores)
 
 
-def memory(config: PretrainingConfig, device: devices.Device) -> float:
+def memory(
+    config: PretrainingConfig, device: devices.Device, mesh: MeshShape | None = None
+) -> float:
     """Estimates the memory that a pretraining step costs on each device of a TPU, in bfloat16.
 
     The weights and Adam's averages are there all the time, in float32, and with gradient
@@ -75,9 +80,15 @@ def memory(config: PretrainingConfig, device: devices.Device) -> float:
     on-chip memory holds a part of that. A distillation's teacher has its weights, in float32, and a
     copy of its scores besides.
 
+    The devices of a mesh divide weights, gradients and averages, and of the arrays all but the
+    hidden states. Its averages are not divided over the parts of the examples, as the program that
+    `scripts/tpu_check.py --mesh` compiles has them.
+
     Args:
-      config: all settings.
+      config: all settings; with a mesh, of a masked language model.
       device: a TPU; its `count` of them share the batch.
+      mesh: the devices in rows, of which each shares a model, in place of `count`; None: each has
+        one.
 
     Returns:
       Bytes, a float.
@@ -85,21 +96,24 @@ def memory(config: PretrainingConfig, device: devices.Device) -> float:
     Raises:
       ConfigError: the generator's sizes do not go together.
     """
-    parts = config.turns(device.count)
-    examples = math.ceil(config.train_batch_size / (device.count * parts))
+    rows, model = mesh or (device.count, 1)
+    parts = config.turns(rows)
+    examples = math.ceil(config.train_batch_size / (rows * parts))
     count = objective_cost.parameters(config).all
-    of_layers = encoder_cost.layer_parameters(config.encoder)
+    if mesh:
+        count = mesh_weights.numbers(config, mesh).parameters
+    of_layers = encoder_cost.layer_parameters(config.encoder) / model
     of_generator = encoder_cost.layer_parameters(config.generator) if config.has_generator else 0
 
     def largest(length: int) -> float:
         # As large as five copies in float32.
         scored = 5 * objective_cost.scored_positions(config, length)
         scored += objective_cost.teacher_scored_positions(config, length)
-        scores = _FLOAT32 * examples * scored * config.encoder.vocab_size
+        scores = _FLOAT32 * examples * scored * config.encoder.vocab_size / model
         if config.objective == "mlm":
-            of_pass = encoder_memory(config.encoder, length, examples, scores)
+            of_pass = encoder_memory(config.encoder, length, examples, scores, model)
             if config.adversarial.weight:  # the clean pass waits for the last one
-                of_pass += _kept_memory(config.encoder, length, examples) + scores
+                of_pass += _kept_memory(config.encoder, length, examples, model) + scores
             return of_pass
         discriminator = encoder_memory(config.encoder, length, examples) + _BFLOAT16 * of_generator
         if not config.has_generator:
@@ -114,7 +128,7 @@ def memory(config: PretrainingConfig, device: devices.Device) -> float:
 
 
 def encoder_memory(
-    shape: EncoderConfig, length: int, examples: float, scores: float = 0.0
+    shape: EncoderConfig, length: int, examples: float, scores: float = 0.0, model: int = 1
 ) -> float:
     """Estimates the memory that an encoder's backward pass costs on a TPU, but for float32 weights.
 
@@ -128,19 +142,21 @@ def encoder_memory(
       length: tokens of an example.
       examples: examples that a device works on at once.
       scores: bytes of word scores, which are gone before the first layer's pass.
+      model: devices that share a model.
 
     Returns:
       Bytes, a float.
     """
-    of = arrays(shape, length, examples)
-    kept = _kept_memory(shape, length, examples)
+    of = arrays(shape, length, examples, model)
+    kept = _kept_memory(shape, length, examples, model)
     working = 2 * of.hidden + 4 * of.heads + 2 * of.inner + 3 * of.scores
-    return kept + max(working, scores) + 2 * _BFLOAT16 * encoder_cost.layer_parameters(shape)
+    of_layers = encoder_cost.layer_parameters(shape) / model
+    return kept + max(working, scores) + 2 * _BFLOAT16 * of_layers
 
 
-def _kept_memory(shape: EncoderConfig, length: int, examples: float) -> float:
+def _kept_memory(shape: EncoderConfig, length: int, examples: float, model: int) -> float:
     """Estimates the bytes of the arrays that `layer_loop` keeps; see `encoder_memory`."""
-    of = arrays(shape, length, examples)
+    of = arrays(shape, length, examples, model)
     # The layer's input, and the sums that are normalised: the last one is the next layer's input
     # with `layer_norm_first`.
     hidden = 2 if shape.layer_norm_first else 3
