@@ -9,6 +9,9 @@ roofline's time: the step's least time, if each operation is as fast as products
 interconnect allow. A step is compiled in as many parts (run.gradient_accumulation_steps) as
 `--dry_run` estimates that it needs, and in twice as many until it fits.
 
+With `--mesh=2x4` the cores stand in two rows of four, which share a model: its weights are divided
+as on a mesh of GPUs, and XLA divides the rest of the program (docs/scale.md).
+
 With `--draws=12` settings are drawn at random, in place of a recipe, and compiled in one part: the
 table compares the estimates of `--dry_run` with the compiler.
 
@@ -33,10 +36,12 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from tfbio.base import cli, config, errors, path_checks
+from tfbio.base import cli, config, device_flags, errors, path_checks
+from tfbio.base.device_flags import MeshShape
+from tfbio.models import sharding
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig
-from tfbio.planning import hlo_cost, pretraining_cost
+from tfbio.planning import hlo_collectives, hlo_cost, mesh_cost, pretraining_cost
 from tfbio.planning import pretraining_cost_on_tpu as tpu_cost
 from tfbio.training import devices, precision
 
@@ -48,7 +53,15 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 COMPILER = "libtpu 0.0.52"
 # The compiler's names; the cores of a v4 chip work as one.
-TOPOLOGIES = {"v3-8": "v3:2x2", "v4-8": "v4:2x2x1,megacore", "v5e-8": "v5e:2x4", "v6e-8": "v6e:2x4"}
+TOPOLOGIES = {
+    "v3-8": "v3:2x2",
+    "v3-32": "v3:4x4",
+    "v4-8": "v4:2x2x1,megacore",
+    "v5e-8": "v5e:2x4",
+    "v6e-8": "v6e:2x4",
+}
+# Those that settings are drawn for.
+DRAWN = ("v3-8", "v4-8", "v5e-8", "v6e-8")
 MOST_PARTS = 64
 
 FLAGS = flags.FLAGS
@@ -64,6 +77,11 @@ def define_flags() -> None:
     )
     flags.DEFINE_integer(
         "batch_per_core", 0, "Examples of a core; 0: its share of the recipe's.", lower_bound=0
+    )
+    flags.DEFINE_string(
+        "mesh",
+        None,
+        "DATAxMODEL, such as 2x4: rows of cores, and cores of a row, which share a model.",
     )
     flags.DEFINE_integer(
         "draws", 0, "So many settings drawn at random, in place of --hparams.", lower_bound=0
@@ -85,6 +103,9 @@ def main(argv: list[str]) -> None:
         raise errors.UsageError("--hparams is missing: the recipe, such as hparams/base.json.")
     if FLAGS.hparams and FLAGS.draws:
         raise errors.UsageError("--draws goes without --hparams: it draws the settings.")
+    if FLAGS.mesh and FLAGS.draws:
+        raise errors.UsageError("--mesh goes without --draws: each core has a model there.")
+    meshes = {tpu: _mesh(tpu) for tpu in FLAGS.tpu}
     recipes = {x: config.load(PretrainingConfig, x, FLAGS.set) for x in FLAGS.hparams}
     path_checks.require_output("results", FLAGS.results)
     if not os.path.exists(FLAGS.compiler):
@@ -100,15 +121,28 @@ def main(argv: list[str]) -> None:
         for number, (length, _) in enumerate(recipe.phases(), start=1):
             if FLAGS.phase in (0, number):
                 for tpu in FLAGS.tpu:
-                    result = check(recipe, length, tpu, FLAGS.batch_per_core)
+                    result = check(recipe, length, tpu, FLAGS.batch_per_core, meshes[tpu])
                     print(line(f"{name}, {length}", tpu, result), flush=True)
+
+
+def _mesh(tpu: str) -> MeshShape | None:
+    """Reads --mesh, which must have all of a TPU's devices; None without it."""
+    if not FLAGS.mesh:
+        return None
+    mesh, count = device_flags.parse_mesh(FLAGS.mesh), devices.DEVICES[f"tpu-{tpu}"].count
+    if mesh.devices != count:
+        raise errors.UsageError(
+            f"--mesh={mesh} has {mesh.devices} devices, and --tpu={tpu} has {count}: give a mesh "
+            "of as many."
+        )
+    return mesh
 
 
 def draw(number: int) -> tuple[str, PretrainingConfig, str]:
     """Draws settings at random, always the same for a number.
 
     Returns:
-      Their name in the table, the settings, and one of `TOPOLOGIES`.
+      Their name in the table, the settings, and one of `DRAWN`.
     """
     generator = random.Random(number)
     hidden = 128 * generator.randint(2, 8)
@@ -120,7 +154,7 @@ def draw(number: int) -> tuple[str, PretrainingConfig, str]:
         intermediate_size=4 * hidden,
     )
     length = 64 * generator.randint(2, 8)
-    batch, tpu = generator.randint(4, 64), generator.choice(list(TOPOLOGIES))
+    batch, tpu = generator.randint(4, 64), generator.choice(DRAWN)
     settings = PretrainingConfig(
         encoder=encoder,
         generator_hidden_fraction=1 / generator.choice([1, 2]),
@@ -130,14 +164,21 @@ def draw(number: int) -> tuple[str, PretrainingConfig, str]:
     return f"{encoder.num_hidden_layers} layers of {hidden}, {length}", settings, tpu
 
 
-def check(recipe: PretrainingConfig, length: int, tpu: str, batch_per_core: int = 0) -> dict:
+def check(
+    recipe: PretrainingConfig,
+    length: int,
+    tpu: str,
+    batch_per_core: int = 0,
+    mesh: MeshShape | None = None,
+) -> dict:
     """Compiles one phase of a recipe, in as many parts as it needs to fit.
 
     Args:
       recipe: all settings.
       length: tokens of an example.
       tpu: one of `TOPOLOGIES`.
-      batch_per_core: examples of a core; 0: its share of the recipe's batch.
+      batch_per_core: examples of a core, or of a row of a mesh; 0: its share of the recipe's batch.
+      mesh: rows of cores that share a model; None: each core has one.
 
     Returns:
       The settings that were compiled and the figures of the program; with "error" if it fits in no
@@ -145,28 +186,35 @@ def check(recipe: PretrainingConfig, length: int, tpu: str, batch_per_core: int 
 
     Raises:
       UserError: the batch does not divide by the devices and parts.
+      UsageError: the settings do not go with the mesh.
     """
     device = devices.DEVICES[f"tpu-{tpu}"]
-    batch = batch_per_core * device.count or recipe.train_batch_size
+    rows = mesh.data if mesh else device.count
+    batch = batch_per_core * rows or recipe.train_batch_size
     settings = dataclasses.replace(
         recipe, sequence_length=length, final_sequence_length=0, train_batch_size=batch
     )
-    planned = pretraining_cost.parts_that_fit(settings, f"tpu-{tpu}")
+    if mesh:
+        planned = mesh_cost.parts_that_fit(settings, mesh, f"tpu-{tpu}")
+    else:
+        planned = pretraining_cost.parts_that_fit(settings, f"tpu-{tpu}")
     parts = planned or recipe.run.gradient_accumulation_steps
     while True:
-        if batch % (device.count * parts):
+        if batch % (rows * parts):
             raise errors.UserError(
-                f"train_batch_size {batch} does not divide by {device.count} devices"
+                f"train_batch_size {batch} does not divide by {rows} devices"
                 + (f" with run.gradient_accumulation_steps={parts}." if parts > 1 else ".")
             )
-        result = _compiled(settings, tpu, parts)
+        result = _compiled(settings, tpu, parts, mesh)
         too_large = "error" in result or result["needed_bytes"] > device.memory
-        if not too_large or parts >= MOST_PARTS or batch % (2 * parts * device.count):
+        if not too_large or parts >= MOST_PARTS or batch % (2 * parts * rows):
             return result
         parts *= 2
 
 
-def _compiled(settings: PretrainingConfig, tpu: str, parts: int) -> dict:
+def _compiled(
+    settings: PretrainingConfig, tpu: str, parts: int, mesh: MeshShape | None = None
+) -> dict:
     """Compiles a step in so many parts, or reads the result that is kept of it."""
     run = dataclasses.replace(
         settings.run, gradient_accumulation_steps=parts, precision="bfloat16", optimize_for="tpu"
@@ -174,37 +222,48 @@ def _compiled(settings: PretrainingConfig, tpu: str, parts: int) -> dict:
     settings = dataclasses.replace(settings, run=run, comment="")
     # In another process: TensorFlow keeps each traced step in memory until its process ends.
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        text = pool.submit(_lower, settings, devices.DEVICES[f"tpu-{tpu}"].count).result()
-    key = hashlib.sha256(f"{COMPILER} {TOPOLOGIES[tpu]} {text}".encode()).hexdigest()[:16]
+        cores = devices.DEVICES[f"tpu-{tpu}"].count
+        text = pool.submit(_lower, settings, cores, mesh).result()
+    target = f"{TOPOLOGIES[tpu]} {mesh}" if mesh else TOPOLOGIES[tpu]
+    key = hashlib.sha256(f"{COMPILER} {target} {text}".encode()).hexdigest()[:16]
     path = Path(FLAGS.results) / f"{key}.json"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(_compile(text, settings, tpu), indent=1) + "\n")
+        path.write_text(json.dumps(_compile(text, settings, tpu, mesh), indent=1) + "\n")
     return json.loads(path.read_text())
 
 
-def _lower(settings: PretrainingConfig, cores: int) -> str:
-    """Returns the StableHLO of a core's step."""
+def _lower(settings: PretrainingConfig, cores: int, mesh: MeshShape | None = None) -> str:
+    """Returns the StableHLO of a core's step, or of that of a row of cores that share a model."""
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
     import tensorflow as tf
 
     from tfbio.objectives.pretrainer import Pretrainer
-    from tfbio.planning import tpu_program
+    from tfbio.planning import tpu_mesh, tpu_program
     from tfbio.training import distribution
 
-    strategy = tpu_program.make_strategy(cores, one_copy=True)
+    if mesh:
+        words = sharding.padded_words(settings.encoder.vocab_size, mesh.model)
+        encoder = dataclasses.replace(settings.encoder, vocab_size=words)
+        settings = dataclasses.replace(settings, encoder=encoder)
+        strategy, made = tpu_mesh.make_strategy(mesh.data)
+    else:
+        strategy = tpu_program.make_strategy(cores, one_copy=True)
     precision.set_precision(settings.run.precision, strategy)
     distribution.optimize_for(settings.run.optimize_for, strategy)
     words = settings.encoder.vocab_size
     # Which tokens these are does not change the program.
     tokens = SimpleNamespace(cls_id=2, sep_id=3, pad_id=0, mask_id=4, begins_word=[True] * words)
     trainer = Pretrainer(settings, tokens, strategy, _make_teacher(settings, strategy))
-    shape = [settings.train_batch_size // cores, settings.sequence_length]
+    shape = [settings.train_batch_size // (mesh.data if mesh else cores), settings.sequence_length]
     rows = {name: tf.ones(shape, tf.int32) for name in PACKED}
     if settings.sentence_pair_loss:  # whose examples are not packed
         rows = {name: tf.ones(shape, tf.int32) for name in FEATURES}
         rows["label"] = tf.ones(shape[:1], tf.int32)
-    return tpu_program.stablehlo(strategy, trainer.replica_train_step, rows)
+    step = trainer.replica_train_step
+    if mesh:
+        return tpu_mesh.stablehlo(strategy, made, step, rows, mesh.model)
+    return tpu_program.stablehlo(strategy, step, rows)
 
 
 def _make_teacher(
@@ -226,7 +285,7 @@ FEATURES = ("input_ids", "input_mask", "segment_ids")
 PACKED = (*FEATURES, "document_ids", "position_ids")
 
 
-def _compile(text: str, settings: PretrainingConfig, tpu: str) -> dict:
+def _compile(text: str, settings: PretrainingConfig, tpu: str, mesh: MeshShape | None) -> dict:
     """Runs the compiler in another process, and reads the program that it wrote."""
     device = devices.DEVICES[f"tpu-{tpu}"]
     with tempfile.TemporaryDirectory() as folder:
@@ -234,6 +293,7 @@ def _compile(text: str, settings: PretrainingConfig, tpu: str) -> dict:
         source.write_text(text)
         script = str(ROOT / "scripts" / "tpu_compiler.py")
         command = [FLAGS.compiler, script, TOPOLOGIES[tpu], str(source), str(program)]
+        command += [f"--partitions={mesh.model}"] if mesh else []
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             last = (done.stderr.strip().splitlines() or ["no message"])[-1]
@@ -241,8 +301,13 @@ def _compile(text: str, settings: PretrainingConfig, tpu: str) -> dict:
         result = json.loads(done.stdout.strip().splitlines()[-1])
         if "error" not in result:
             bandwidth = device.bandwidth
-            cost = hlo_cost.Program(program.read_text(), device.bfloat16, bandwidth).cost()
+            compiled = hlo_cost.Program(program.read_text(), device.bfloat16, bandwidth)
+            cost = compiled.cost()
             exchanged = 2 * (device.count - 1) / device.count * cost.all_reduced
+            if mesh:
+                exchanged = hlo_collectives.exchanged(compiled)
+                gathered = hlo_collectives.gathered(compiled)
+                result |= {"exchanged_bytes": exchanged, "gathered": gathered}
             result |= {
                 "needed_bytes": sum(
                     result[f"{name}_bytes"] for name in ("argument", "output", "temporary", "code")
@@ -255,9 +320,10 @@ def _compile(text: str, settings: PretrainingConfig, tpu: str) -> dict:
                 "products_seconds": cost.flops / device.bfloat16,
                 "roofline_seconds": cost.seconds + exchanged / device.interconnect,
             }
-    batch = settings.train_batch_size // device.count
+    batch = settings.train_batch_size // (mesh.data if mesh else device.count)
     return {
         "tpu": tpu,
+        **({"mesh": str(mesh)} if mesh else {}),
         "compiler": COMPILER,
         "settings": _changed(settings, PretrainingConfig()),
         "length": settings.sequence_length,
@@ -289,6 +355,9 @@ def line(name: str, tpu: str, result: dict) -> str:
     memory = devices.DEVICES[f"tpu-{tpu}"].memory / 1e9
     settings = config.load(PretrainingConfig, json.dumps(result["settings"]))
     planned = result["batch_per_core"] * tpu_cost.example_flops(settings, result["length"])
+    if mesh := result.get("mesh"):
+        planned /= device_flags.parse_mesh(mesh).model
+        tpu += f", {mesh}"
     start = f"| {name} | {tpu} | {result['batch_per_core']} | {result['parts']} |"
     if "error" in result:
         return f"{start} does not fit {memory:.0f} | | | | | | | |"

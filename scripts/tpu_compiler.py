@@ -1,6 +1,10 @@
 """Compiles StableHLO for a TPU that is not there. Runs in another environment, with JAX.
 
   .venv-tpu/bin/python scripts/tpu_compiler.py v3:2x2 step.mlir step.hlo
+  .venv-tpu/bin/python scripts/tpu_compiler.py v3:2x2 step.mlir step.hlo --partitions=4
+
+The second has two replicas of four cores, over which XLA divides the program as the attributes of
+its arguments say.
 
 Writes the optimized program of one core to the last file and prints one JSON object: the seconds of
 compiling, the bytes of code, arguments, results and temporaries; or {"error": ...} if the compiler
@@ -25,13 +29,14 @@ os.environ["XLA_FLAGS"] = f"--xla_dump_to={_FOLDER.name} --xla_dump_hlo_as_text"
 os.environ["ALLOW_MULTIPLE_LIBTPU_LOAD"] = "1"
 
 
-def compile_for(topology: str, path: str, hlo_path: str) -> dict:
-    """Compiles a program for all devices of a topology, one replica on each.
+def compile_for(topology: str, path: str, hlo_path: str, partitions: int = 1) -> dict:
+    """Compiles a program for all devices of a topology, one replica on each or on several.
 
     Args:
       topology: chips of libtpu's topology, such as v3:2x2.
       path: the program, StableHLO as text.
       hlo_path: the file to write the optimized program to.
+      partitions: the devices that each replica is divided over.
 
     Returns:
       The figures that are printed.
@@ -46,13 +51,19 @@ def compile_for(topology: str, path: str, hlo_path: str) -> dict:
     name, _, chip = topology.partition(",")
     chip_name = {"chip_config_name": chip} if chip else {}
     devices = topologies.get_topology_desc(platform="tpu", topology_name=name, **chip_name).devices
+    replicas = len(devices) // partitions
     with open(path, encoding="utf-8") as file, jax_mlir.make_ir_context():
         module = ir.Module.parse(file.read())
-        count = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), len(devices))
-        module.operation.attributes["mhlo.num_replicas"] = count
+        for name, count in (("num_replicas", replicas), ("num_partitions", partitions)):
+            number = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), count)
+            module.operation.attributes[f"mhlo.{name}"] = number
     options = xla_client.CompileOptions()
-    options.num_replicas, options.num_partitions = len(devices), 1
-    ids = np.array([[device.id] for device in devices])
+    options.num_replicas, options.num_partitions = replicas, partitions
+    if partitions > 1:
+        options.executable_build_options.use_spmd_partitioning = True
+        # The attributes are those of GSPMD, not of its successor.
+        options.executable_build_options.use_shardy_partitioner = False
+    ids = np.array([device.id for device in devices]).reshape(replicas, partitions)
     options.device_assignment = xla_client.DeviceAssignment.create(ids)
     start = time.time()
     try:
@@ -82,4 +93,7 @@ if __name__ == "__main__":
     parser.add_argument("topology", help="chips of libtpu's topology, such as v3:2x2")
     parser.add_argument("path", help="the program, StableHLO as text")
     parser.add_argument("hlo_path", help="the file to write the optimized program to")
+    parser.add_argument(
+        "--partitions", type=int, default=1, help="devices that each replica is divided over"
+    )
     print(json.dumps(compile_for(**vars(parser.parse_args()))))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from tfbio.base import config
+from tfbio.base.device_flags import MeshShape
 from tfbio.objectives import objective_cost
 from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.planning import mesh_weights
 from tfbio.planning import pretraining_cost_on_tpu as tpu_cost
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -95,10 +98,46 @@ def test_the_step_of_a_student_compiles_with_its_teacher(tmp_path):
     assert result["all_reduced_bytes"] == pytest.approx(4 * learnt, rel=0.02)
 
 
+@pytest.mark.skipif(not PYTHON.exists(), reason=f"no compiler at {PYTHON}: make tpu-check")
+def test_a_step_compiles_for_a_mesh(tmp_path):
+    """Four cores share a model. The words are more than the tokens, so that arrays can be told."""
+    encoder = {**TINY["encoder"], "vocab_size": 4094, "num_attention_heads": 4}
+    settings = {**TINY, "objective": "mlm", "encoder": encoder, "train_batch_size": 16}
+    flags = [f"--hparams={json.dumps(settings)}", "--tpu=v3-8", f"--results={tmp_path}"]
+    done = run(*flags, "--mesh=2x4")
+    assert done.returncode == 0, done.stderr
+    (path,) = tmp_path.iterdir()
+    result = json.loads(path.read_text())
+    kept = config.load(PretrainingConfig, json.dumps(result["settings"]))
+    # A core has its part of the weights and averages, with the padding of small arrays.
+    numbers = mesh_weights.numbers(kept, MeshShape(2, 4))
+    assert result["argument_bytes"] == pytest.approx(3 * 4 * numbers.parameters, rel=0.03)
+    whole = mesh_weights.numbers(kept, MeshShape(2, 1)).parameters
+    assert numbers.parameters < 0.4 * whole
+    # It makes its quarter of the products of a row's eight examples.
+    planned = 8 * tpu_cost.example_flops(kept, 128) / 4
+    assert result["flops"] == pytest.approx(planned, rel=0.02)
+    assert "| inline, 128 | v3-8, 2x4 | 8 | 1 |" in done.stdout
+    # No weight that is divided is put together: words, query, attention's output, feed-forward.
+    sizes = [re.findall(r"\d+", each.split("[")[1]) for each in result["gathered"]]
+    for matrix in (["4096", "128"], ["128", "3", "128"], ["128", "256"], ["256", "128"]):
+        assert matrix not in sizes and ["2", *matrix] not in sizes
+    # Gradients are summed over the rows, and more is exchanged in each layer.
+    assert result["exchanged_bytes"] > 4 * numbers.parameters
+
+
 @pytest.mark.parametrize(
     "flags, said",
     [
         (["--tpu=v3-8"], ["--hparams is missing"]),
+        (
+            ["--hparams={}", "--mesh=2x2", "--compiler=/bin/true"],
+            ["--mesh=2x2 has 4 devices, and --tpu=v3-8 has 8"],
+        ),
+        (
+            ["--hparams=hparams/pubmedbert.json", "--mesh=1x8", "--compiler=/bin/true"],
+            ["encoder.num_attention_heads 12 does not divide by the 8 devices"],
+        ),
         (["--hparams=no.json"], ["no.json", "no such file"]),
         (
             ["--hparams=hparams/base.json", "--compiler=/no/python"],

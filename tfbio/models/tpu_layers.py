@@ -32,8 +32,8 @@ class _LayerWeights(NamedTuple):
     layer.
 
     Attributes:
-      query_key_value: [h, 3 h].
-      query_key_value_bias: [3 h].
+      query_key_value: [h, 3 h]; on a mesh of devices [h, 3, h].
+      query_key_value_bias: [3 h]; on a mesh of devices [3, h].
       attention_output: [h, h].
       attention_output_bias, attention_gamma, attention_beta: [h] each.
       intermediate: [h, f].
@@ -42,8 +42,8 @@ class _LayerWeights(NamedTuple):
       output_bias, output_gamma, output_beta: [h] each.
     """
 
-    query_key_value: tf.Tensor  # [h, 3 h]
-    query_key_value_bias: tf.Tensor  # [3 h]
+    query_key_value: tf.Tensor  # [h, 3 h] or [h, 3, h]
+    query_key_value_bias: tf.Tensor  # [3 h] or [3, h]
     attention_output: tf.Tensor  # [h, h]
     attention_output_bias: tf.Tensor  # [h]
     attention_gamma: tf.Tensor  # [h]
@@ -172,8 +172,13 @@ def _attend(
         hidden = tf.reshape(hidden, [size, batch, length])
         return tf.einsum("shd,sbl->bhdl", kernel, hidden) + tf.reshape(bias, [heads, -1, 1])
 
-    kernels = tf.split(tf.convert_to_tensor(weights.query_key_value), 3, axis=1)
-    biases = tf.split(tf.convert_to_tensor(weights.query_key_value_bias), 3)
+    # On a mesh they have an axis for the three, see `sharding.shape_on_mesh`.
+    kernels = tf.convert_to_tensor(weights.query_key_value)
+    biases = tf.convert_to_tensor(weights.query_key_value_bias)
+    if kernels.shape.rank == 3:
+        kernels, biases = tf.unstack(kernels, axis=1), tf.unstack(biases)
+    else:
+        kernels, biases = tf.split(kernels, 3, axis=1), tf.split(biases, 3)
     projections = zip(kernels, biases, strict=True)
     query, key, value = (keep(project, hidden, *projection) for projection in projections)
     query *= 1.0 / math.sqrt(size // heads)

@@ -132,15 +132,15 @@ class Program:
         total = Cost()
         for each in own.values():
             if each.op == "while":
-                body = self.cost(_called(each, "body"))
+                body = self.cost(called(each, "body"))
                 total += body.times(self.trip_count(each))
             elif each.op == "conditional":
                 branches = re.findall(r"%([\w.\-]+)", _after(each, "branch_computations"))
                 total += max((self.cost(branch) for branch in branches), key=lambda c: c.seconds)
             elif each.op == "call":
-                total += self.cost(_called(each, "to_apply"))
+                total += self.cost(called(each, "to_apply"))
             elif each.op == "async-start":
-                total += self.cost(_called(each, "calls"))
+                total += self.cost(called(each, "calls"))
             elif each.op not in _FREE and "AllocateBuffer" not in each.attributes:
                 total += self._of_instruction(each, own)
         return total
@@ -157,7 +157,7 @@ class Program:
         """
         if known := re.search(r'known_trip_count":\{"n":"(\d+)"', loop.attributes):
             return int(known[1])
-        own = self.computations[_called(loop, "condition")]
+        own = self.computations[called(loop, "condition")]
         compared = [x for x in own.values() if x.op == "compare" or "fusion" in x.op]
         constants = [x for x in own.values() if x.op == "constant" and x.shape.startswith("s32[]")]
         if len(compared) != 1 or len(constants) != 1:
@@ -172,8 +172,7 @@ class Program:
             moved = sum(_bytes(x) for x in _arrays(each.shape)[:2])
         reduced = 0.0
         if each.op in ("all-reduce", "all-reduce-start"):
-            arrays = [x for name in each.operands for x in _arrays(own[name].shape)]
-            reduced = sum(math.prod(_numbers(x[1])) * _BYTES[x[0]] for x in arrays)
+            reduced = sum(unpadded_bytes(own[name].shape) for name in each.operands)
         seconds = max(flops / self.peak_flops, moved / self.bandwidth)
         return Cost(flops, moved, reduced, seconds, 1)
 
@@ -187,7 +186,7 @@ class Program:
             return 0.0
         if each.op != "fusion":
             return whole
-        inner = self.computations[_called(each, "calls")]
+        inner = self.computations[called(each, "calls")]
         (parameter,) = (
             x for x in inner.values() if x.op == "parameter" and x.operands == [str(number)]
         )
@@ -207,7 +206,7 @@ class Program:
                 total += 0.0  # written in place
             elif user.op == "fusion":
                 place = user.operands.index(value.name)
-                nested = self.computations[_called(user, "calls")]
+                nested = self.computations[called(user, "calls")]
                 (parameter,) = (
                     x for x in nested.values() if x.op == "parameter" and x.operands == [str(place)]
                 )
@@ -219,7 +218,7 @@ class Program:
     def _written(self, each: Instruction) -> float:
         """Counts the bytes that an instruction writes."""
         shapes = _arrays(each.shape)
-        inner = self.computations[_called(each, "calls")] if each.op == "fusion" else {}
+        inner = self.computations[called(each, "calls")] if each.op == "fusion" else {}
         root = next((x for x in inner.values() if x.is_root), None)
         names = root.operands if root and root.op == "tuple" else [root.name] if root else []
         if len(names) != len(shapes):
@@ -235,7 +234,7 @@ class Program:
             update = inner[value.operands[1]]
             return math.prod(_dimensions(update.shape)) * _element(update.shape)
         if value.op == "fusion":
-            nested = self.computations[_called(value, "calls")]
+            nested = self.computations[called(value, "calls")]
             return self._updated(next(x for x in nested.values() if x.is_root), nested)
         return math.inf
 
@@ -250,7 +249,7 @@ class Program:
           FLOPs, a float, a multiplication with its addition as two; 0.0 if it has no product.
         """
         if each.op == "fusion":
-            inner = self.computations[_called(each, "calls")]
+            inner = self.computations[called(each, "calls")]
             return sum(self.flops(x, inner) for x in inner.values())
         if each.op == "dot":
             left = _dimensions(own[each.operands[0]].shape)
@@ -313,7 +312,13 @@ def _after(each: Instruction, name: str) -> str:
     return match[1] if match else ""
 
 
-def _called(each: Instruction, name: str) -> str:
+def called(each: Instruction, name: str) -> str:
+    """Returns the name of a computation that an HLO instruction calls.
+
+    Args:
+      each: the instruction.
+      name: the attribute that names the computation, such as "calls" or "body".
+    """
     return re.search(rf"\b{name}=%?([\w.\-]+)", each.attributes)[1]
 
 
@@ -324,6 +329,15 @@ def _numbers(text: str) -> list[int]:
 def _arrays(shape: str) -> list[tuple[str, str, str]]:
     """Returns (element, dimensions, layout) of each array in a shape, which may be a tuple."""
     return [array for array in _ARRAY.findall(shape) if array[0] in _BYTES]
+
+
+def unpadded_bytes(shape: str) -> float:
+    """Counts the bytes of the arrays of an HLO type, without the padding of their layouts.
+
+    Args:
+      shape: the text of the type, such as "bf16[8,128]{1,0:T(8,128)}", or a tuple of types.
+    """
+    return float(sum(math.prod(_numbers(x[1])) * _BYTES[x[0]] for x in _arrays(shape)))
 
 
 def _dimensions(shape: str) -> list[int]:

@@ -80,9 +80,9 @@ def memory(
     on-chip memory holds a part of that. A distillation's teacher has its weights, in float32, and a
     copy of its scores besides.
 
-    The devices of a mesh divide weights, gradients and averages, and of the arrays all but the
-    hidden states. Its averages are not divided over the parts of the examples, as the program that
-    `scripts/tpu_check.py --mesh` compiles has them.
+    The devices of a mesh divide weights, gradients and averages, and all arrays but the hidden
+    states of the current layer. Its averages are not divided over the parts of the examples, as the
+    program that `scripts/tpu_check.py --mesh` compiles has them.
 
     Args:
       config: all settings; with a mesh, of a masked language model.
@@ -151,7 +151,9 @@ def encoder_memory(
     kept = _kept_memory(shape, length, examples, model)
     working = 2 * of.hidden + 4 * of.heads + 2 * of.inner + 3 * of.scores
     of_layers = encoder_cost.layer_parameters(shape) / model
-    return kept + max(working, scores) + 2 * _BFLOAT16 * of_layers
+    # Beside weight and gradient there is another copy where the weights are divided.
+    copies = 2 if model == 1 else 3
+    return kept + max(working, scores) + copies * _BFLOAT16 * of_layers
 
 
 def _kept_memory(shape: EncoderConfig, length: int, examples: float, model: int) -> float:
@@ -160,7 +162,9 @@ def _kept_memory(shape: EncoderConfig, length: int, examples: float, model: int)
     # The layer's input, and the sums that are normalised: the last one is the next layer's input
     # with `layer_norm_first`.
     hidden = 2 if shape.layer_norm_first else 3
-    return shape.num_hidden_layers * (hidden * of.hidden + 4 * of.heads + of.inner)
+    # Devices that share a model keep a part of the hidden states each, and put them together anew.
+    hidden_states = hidden * of.hidden / model
+    return shape.num_hidden_layers * (hidden_states + 4 * of.heads + of.inner)
 
 
 def example_flops(config: PretrainingConfig, length: int) -> int:
