@@ -9,8 +9,9 @@ roofline's time: the step's least time, if each operation is as fast as products
 interconnect allow. A step is compiled in as many parts (run.gradient_accumulation_steps) as
 `--dry_run` estimates that it needs, and in twice as many until it fits.
 
-With `--mesh=2x4` the cores stand in two rows of four, which share a model: its weights are divided
-as on a mesh of GPUs, and XLA divides the rest of the program (docs/scale.md).
+With `--mesh=2x4` there are two groups of four cores, which share a model: its weights are divided
+as on a mesh of GPUs, and XLA divides the rest of the program (docs/scale.md). The batch of a core
+is that of a group then.
 
 With `--draws=12` settings are drawn at random, in place of a recipe, and compiled in one part: the
 table compares the estimates of `--dry_run` with the compiler.
@@ -177,8 +178,8 @@ def check(
       recipe: all settings.
       length: tokens of an example.
       tpu: one of `TOPOLOGIES`.
-      batch_per_core: examples of a core, or of a row of a mesh; 0: its share of the recipe's batch.
-      mesh: rows of cores that share a model; None: each core has one.
+      batch_per_core: examples of a core, or of a group; 0: its share of the recipe's batch.
+      mesh: groups of cores that share a model; None: each core has one.
 
     Returns:
       The settings that were compiled and the figures of the program; with "error" if it fits in no
@@ -189,8 +190,8 @@ def check(
       UsageError: the settings do not go with the mesh.
     """
     device = devices.DEVICES[f"tpu-{tpu}"]
-    rows = mesh.data if mesh else device.count
-    batch = batch_per_core * rows or recipe.train_batch_size
+    groups = mesh.data if mesh else device.count
+    batch = batch_per_core * groups or recipe.train_batch_size
     settings = dataclasses.replace(
         recipe, sequence_length=length, final_sequence_length=0, train_batch_size=batch
     )
@@ -200,14 +201,14 @@ def check(
         planned = pretraining_cost.parts_that_fit(settings, f"tpu-{tpu}")
     parts = planned or recipe.run.gradient_accumulation_steps
     while True:
-        if batch % (rows * parts):
+        if batch % (groups * parts):
             raise errors.UserError(
-                f"train_batch_size {batch} does not divide by {rows} devices"
+                f"train_batch_size {batch} does not divide by {groups} devices"
                 + (f" with run.gradient_accumulation_steps={parts}." if parts > 1 else ".")
             )
         result = _compiled(settings, tpu, parts, mesh)
         too_large = "error" in result or result["needed_bytes"] > device.memory
-        if not too_large or parts >= MOST_PARTS or batch % (2 * parts * rows):
+        if not too_large or parts >= MOST_PARTS or batch % (2 * parts * groups):
             return result
         parts *= 2
 
@@ -234,7 +235,7 @@ def _compiled(
 
 
 def _lower(settings: PretrainingConfig, cores: int, mesh: MeshShape | None = None) -> str:
-    """Returns the StableHLO of a core's step, or of that of a row of cores that share a model."""
+    """Returns the StableHLO of a core's step, or of that of a group of cores that share a model."""
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
     import tensorflow as tf
 

@@ -30,7 +30,7 @@ def activations(config: PretrainingConfig, count: int, precision: str, model: in
 
     Args:
       config: all settings.
-      count: the number of devices, or of rows of a mesh, that share the batch.
+      count: the number of devices, or of groups of a mesh, that share the batch.
       precision: "bfloat16" or "float32", of the activations.
       model: the number of devices that share a model.
 

@@ -87,8 +87,8 @@ def memory(
     Args:
       config: all settings; with a mesh, of a masked language model.
       device: a TPU; its `count` of them share the batch.
-      mesh: the devices in rows, of which each shares a model, in place of `count`; None: each has
-        one.
+      mesh: groups of devices, each of which shares a model, in place of `count`; None: each
+        device has one.
 
     Returns:
       Bytes, a float.
@@ -96,9 +96,9 @@ def memory(
     Raises:
       ConfigError: the generator's sizes do not go together.
     """
-    rows, model = mesh or (device.count, 1)
-    parts = config.turns(rows)
-    examples = math.ceil(config.train_batch_size / (rows * parts))
+    groups, model = mesh or (device.count, 1)
+    parts = config.turns(groups)
+    examples = math.ceil(config.train_batch_size / (groups * parts))
     count = objective_cost.parameters(config).all
     if mesh:
         count = mesh_weights.numbers(config, mesh).parameters

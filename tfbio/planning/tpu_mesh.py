@@ -65,14 +65,14 @@ def stablehlo(
     rows: dict[str, tf.Tensor],
     model: int,
 ) -> str:
-    """Traces a step and writes the program of a row of a mesh, as StableHLO for JAX's parser.
+    """Traces a step and writes the program of a group of devices, as StableHLO for JAX's parser.
 
     Args:
       strategy, made: the result of `make_strategy`.
       step: the function that each replica runs; it gets the rows of the batch and returns nothing.
       rows: a replica's rows of the batch, tensors of any dtype [rows, ...] by name, of static
         shapes.
-      model: the devices of a row, which share the model: MODEL.
+      model: the devices of a group, which share the model: MODEL.
 
     Returns:
       The text of `tpu_program.stablehlo`, with a division over `model` partitions at each argument

@@ -112,7 +112,11 @@ def test_a_report_has_the_bytes_of_each_device():
     [
         ({}, (1, 32), "num_attention_heads 16 does not divide by the 32 devices"),
         ({"train_batch_size": 510}, (4, 2), "train_batch_size 510 does not divide by the 4 parts"),
-        ({"objective": "electra"}, (1, 2), "objective is set otherwise"),
+        (
+            {"objective": "electra"},
+            (1, 2),
+            "does not compute objective=electra: give --set objective=mlm",
+        ),
     ],
 )
 def test_a_mesh_that_does_not_go_with_the_settings(changes, mesh, said):
