@@ -84,6 +84,12 @@ def largest_difference(one, other):
     return max(float(np.abs(a.numpy() - b.numpy()).max()) for a, b in pairs)
 
 
+def numbers_of(variables):
+    """Returns how many numbers of the variables each device has."""
+    parts = [dtensor.unpack(variable.read_value()) for variable in variables]
+    return [sum(int(tf.size(part)) for part in own) for own in zip(*parts, strict=True)]
+
+
 def main(devices, settings, *meshes):
     """Prints what the steps give without a mesh and on each."""
     strategy = distribution.make_strategy(mesh=f"1x{devices}")
@@ -92,7 +98,7 @@ def main(devices, settings, *meshes):
     whole = Pretrainer(settings, TOKENS, strategy)
     with target.mesh():  # the same random numbers for dropout
         steps, evaluation = steps_of(whole)
-    found = {"whole": {"steps": steps, "evaluation": evaluation}}
+    found = {"settings": SMALL, "whole": {"steps": steps, "evaluation": evaluation}}
     for text in meshes:
         pretrainer = MeshPretrainer(settings, TOKENS, MeshStrategy(device_flags.parse_mesh(text)))
         pretrainer.spread()
@@ -106,6 +112,9 @@ def main(devices, settings, *meshes):
             "averages": largest_difference(
                 whole.optimizer.variables(), pretrainer.optimizer.variables()
             ),
+            "parameters": numbers_of(own.model.variables),
+            # But for the first, the number of steps.
+            "slots": numbers_of(own.optimizer.variables()[1:]),
             "parts": {
                 variable.name: [list(part.shape) for part in dtensor.unpack(variable.read_value())]
                 for variable in [*own.model.variables, *own.optimizer.variables()]

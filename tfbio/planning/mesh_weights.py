@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tfbio.base.device_flags import MeshShape
+from tfbio.base.errors import UsageError
 from tfbio.models import sharding
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig
@@ -49,7 +50,14 @@ def weights(config: PretrainingConfig) -> list[Weight]:
 
     Returns:
       A list of `Weight`; the names and shapes are those of the model's variables.
+
+    Raises:
+      UsageError: the objective is another one.
     """
+    if config.objective != "mlm":
+        raise UsageError(
+            f"--dry_run counts what a mesh needs for objective=mlm, and not for {config.objective}."
+        )
     shape = config.encoder
     found = [*_embeddings(shape), *_layers(shape), *_head(shape)]
     if config.sentence_pair_loss:
@@ -111,6 +119,9 @@ def numbers(config: PretrainingConfig, mesh: MeshShape) -> Numbers:
 
     Returns:
       A named tuple of ints: `parameters`, numbers of weights; `slots`, numbers of averages.
+
+    Raises:
+      UsageError: the objective is another one.
     """
     parameters = slots = 0
     for weight in weights(config):

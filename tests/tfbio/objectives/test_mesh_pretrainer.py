@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests import forked
+from tfbio.base import config
 from tfbio.base.device_flags import parse_mesh
+from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.planning import mesh_weights
 
 ROOT = Path(__file__).resolve().parents[3]
 MESHES = ("1x4", "2x2", "4x1")
@@ -64,6 +67,14 @@ def test_no_device_holds_a_whole_matrix(with_dropout, mesh):
                 divisor = shape.model * (shape.data if is_average else 1)
                 assert {math.prod(part) for part in parts} == {whole // divisor}, name
     assert len(checked) == 5
+
+
+@pytest.mark.parametrize("mesh", MESHES)
+def test_each_device_has_what_the_planner_says(with_dropout, mesh):
+    settings = config.load(PretrainingConfig, json.dumps(with_dropout["settings"]), [])
+    expected = mesh_weights.numbers(settings, parse_mesh(mesh))
+    assert with_dropout[mesh]["parameters"] == [expected.parameters] * 4
+    assert with_dropout[mesh]["slots"] == [expected.slots] * 4
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_a_report_has_the_bytes_of_each_device():
         (
             {"objective": "electra"},
             (1, 2),
-            "does not compute objective=electra: give --set objective=mlm",
+            "counts what a mesh needs for objective=mlm, and not for electra",
         ),
     ],
 )
