@@ -40,6 +40,7 @@ class Predictor:
       settings: the settings of the run, see `fine_tuned.read_settings`.
       strategy: where to compute.
       overrides: "name=value" each, for settings of the run such as run.eval_batch_size.
+      any_shape: True for one graph for all batches, see `Inference`.
 
     Attributes:
       config: the settings, a `FinetuningConfig` with the overrides.
@@ -60,6 +61,7 @@ class Predictor:
         settings: RunConfig,
         strategy: tf.distribute.Strategy,
         overrides: Sequence[str] = (),
+        any_shape: bool = False,
     ):
         encoder = checkpoint_settings.read_encoder_config(trial)
         self.config = config_for_new_text(settings, overrides)
@@ -78,8 +80,14 @@ class Predictor:
         precision.set_precision(self.config.run.precision, strategy)
         distribution.optimize_for(self.config.run.optimize_for, strategy)
         pad_id = self.tokenizer.pad_id
-        make = MeshInference if isinstance(strategy, MeshStrategy) else Inference
-        self.inference = make(self.config, encoder, self.task_type, pad_id, strategy)
+        if isinstance(strategy, MeshStrategy):
+            self.inference: Inference = MeshInference(
+                self.config, encoder, self.task_type, pad_id, strategy
+            )
+        else:
+            self.inference = Inference(
+                self.config, encoder, self.task_type, pad_id, strategy, any_shape
+            )
         restore(trial, self.inference.model)
 
     def annotate(

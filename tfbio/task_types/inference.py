@@ -55,9 +55,11 @@ class Inference:
       task_type: the type of the task.
       pad_id: the id of [PAD].
       strategy: the strategy to compute with.
+      any_shape: True to trace one graph for batches of all shapes, on one CPU or GPU. Otherwise
+        there is a graph for each shape: texts that come one by one have many.
 
     Attributes:
-      config, encoder_config, task_type, pad_id, strategy: as given.
+      config, encoder_config, task_type, pad_id, strategy, any_shape: as given.
       model: the `TaskModel`, made under the strategy.
     """
 
@@ -68,9 +70,10 @@ class Inference:
         task_type: TaskType,
         pad_id: int,
         strategy: tf.distribute.Strategy,
+        any_shape: bool = False,
     ):
         self.config, self.encoder_config, self.task_type = config, encoder_config, task_type
-        self.pad_id, self.strategy = pad_id, strategy
+        self.pad_id, self.strategy, self.any_shape = pad_id, strategy, any_shape
         with strategy.scope():
             self.model = make_model(encoder_config, task_type, config)
 
@@ -114,7 +117,12 @@ class Inference:
             # And so has every replica's share.
             chosen = np.concatenate([chosen[replica::replicas] for replica in range(replicas)])
             parts = packer.batch(chosen)
-            found = self._predict_step(self._distribute(parts), with_probabilities)
+            batch = self._distribute(parts)
+            if self.any_shape:
+                # Calls take the graph that there is already for arrays of this rank.
+                specs = {x: tf.TensorSpec([None] * y.shape.rank, y.dtype) for x, y in batch.items()}
+                self._predict_step.get_concrete_function(specs, with_probabilities)
+            found = self._predict_step(batch, with_probabilities)
             results = distribution.all_results(self.strategy, found)
             for part, values in zip(parts, results, strict=True):
                 values = values.numpy()
