@@ -105,11 +105,22 @@ def read(path: str, left_out: list[str] | None = None) -> Iterator[Document]:
             yield from pubtator.read(path, text)
         else:
             name = os.path.basename(path)
-            name = name[: name.lower().rindex(ending)] if ending else "stdin"
-            edges = [0, *(edge for m in _EMPTY_LINES.finditer(text) for edge in m.span())]
-            spans = zip(edges[::2], [*edges[1::2], len(text)], strict=True)
-            passages = tuple(Passage(a, b, "") for a, b in spans if a < b)
-            yield Document(name, text, passages)
+            yield of_text(name[: name.lower().rindex(ending)] if ending else "stdin", text)
+
+
+def of_text(name: str, text: str) -> Document:
+    """Makes a document of plain text, whose passages are parted by empty lines.
+
+    Args:
+      name: the id of the document.
+      text: the text, in any format but one that `read` knows.
+
+    Returns:
+      A `Document` with this text.
+    """
+    edges = [0, *(edge for m in _EMPTY_LINES.finditer(text) for edge in m.span())]
+    spans = zip(edges[::2], [*edges[1::2], len(text)], strict=True)
+    return Document(name, text, tuple(Passage(a, b, "") for a, b in spans if a < b))
 
 
 def _read_xml(path: str, left_out: list[str]) -> Iterator[Document]:

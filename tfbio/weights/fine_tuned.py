@@ -10,7 +10,7 @@ import glob
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -93,12 +93,13 @@ def read(folder: str) -> FineTuned:
     return FineTuned(folder, *_by_default(model, settings), read_calibration(folder))
 
 
-def find_trial(model: str) -> str:
+def find_trial(model: str, say: Callable[[str], object] = print) -> str:
     """Finds the folder with the weights of a fine-tuned model: of a run, the best trial.
 
     Args:
       model: the folder of a trial; of a run, whose best trial on the development set is taken; or
         of a model of `transformers`.
+      say: a function that gets a line about the trial that is chosen among several.
 
     Returns:
       The absolute path of the trial, or of the model of `transformers`.
@@ -128,7 +129,7 @@ def find_trial(model: str) -> str:
     if any(metric not in dev for dev in scores.values()):
         raise UserError(f"{model} has not the same dev scores of each trial: run the run again.")
     best = max(scores, key=lambda trial: scores[trial][metric])
-    print(f"{best}: the best dev {metric} of {len(scores)} trial(s), {scores[best][metric]:.4f}")
+    say(f"{best}: the best dev {metric} of {len(scores)} trial(s), {scores[best][metric]:.4f}")
     return best
 
 
