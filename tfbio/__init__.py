@@ -2,6 +2,11 @@
 
 import os
 import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tfbio.api.loading import load as load
+    from tfbio.api.loading import read as read
 
 __version__ = "0.1.0"
 
@@ -26,3 +31,12 @@ os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 # TensorFlow takes oneDNN's matrix products by itself only on CPUs with VNNI, bfloat16 or AMX; they
 # are faster on an older AMD, too.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+
+
+def __getattr__(name: str) -> Any:
+    """Returns `load` or `read` of `tfbio.api.loading`, which is imported when one is first used."""
+    if name not in ("load", "read"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from tfbio.api import loading
+
+    return getattr(loading, name)

@@ -1,0 +1,1 @@
+"""The functions and classes for use in Python: `tfbio.load` and `tfbio.read`."""

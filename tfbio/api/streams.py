@@ -1,0 +1,90 @@
+"""Checks what a model is called with in Python, and computes it in batches."""
+
+from __future__ import annotations
+
+import itertools
+import reprlib
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sized
+from typing import Any
+
+import tqdm
+
+from tfbio.base.errors import UserError
+from tfbio.formats.annotated_documents import Document
+
+# Held by whoever loads or computes: models share the sentence splitter and the last tokenizer.
+LOCK = threading.RLock()
+
+
+def each(inputs: Any, compute: Callable, batch_size: int, show_progress: bool) -> Any:
+    """Computes one result, a list, or a generator, as there is one input, a length, or neither."""
+    if isinstance(inputs, (str, tuple, Document)):
+        (result,) = _stream([inputs], compute, 1, show_progress)
+        return result
+    # The columns' names would pass for texts.
+    if hasattr(inputs, "columns") or not isinstance(inputs, Iterable):
+        raise TypeError(f"expected a text, or several in a list or a column, not {shown(inputs)}.")
+    if batch_size < 1:
+        raise UserError(f"batch_size={batch_size}: it must be at least 1.")
+    results = _stream(inputs, compute, batch_size, show_progress)
+    return list(results) if isinstance(inputs, Sized) else results
+
+
+def _stream(
+    inputs: Iterable, compute: Callable, batch_size: int, show_progress: bool
+) -> Iterator[Any]:
+    """Yields the result for each input; reads a batch of inputs when the first one is asked for."""
+    total = len(inputs) if isinstance(inputs, Sized) else None
+    with tqdm.tqdm(total=total, disable=not show_progress, unit=" texts") as bar:
+        for batch in batches(inputs, batch_size):
+            with LOCK:
+                results = compute(batch)
+            bar.update(len(batch))
+            yield from results
+
+
+def batches(items: Iterable, size: int) -> Iterator[list]:
+    """Yields lists of `size` items, the last one perhaps of fewer."""
+    iterator = iter(items)
+    while batch := list(itertools.islice(iterator, size)):
+        yield batch
+
+
+def document_of(item: Any, name: str = "") -> Document:
+    """Returns a document as it is, and a text as a document."""
+    from tfbio.runs import document_formats
+
+    return item if isinstance(item, Document) else document_formats.of_text(name, text_of(item))
+
+
+def text_of(item: Any) -> str:
+    """Returns the text of an input.
+
+    Raises:
+      TypeError: it is no text and no document.
+      UserError: it has half of a character, which no vocabulary has.
+    """
+    text = item.text if isinstance(item, Document) else item
+    if not isinstance(text, str):
+        raise TypeError(f"expected a text, not {shown(item)}.")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UserError(
+            f"character {error.start} of {shown(text)} is a lone surrogate: read the text with the"
+            " right encoding, or replace it."
+        ) from error
+    return text
+
+
+def two_texts(item: Any) -> tuple[str, str]:
+    """Returns a pair of texts; a TypeError if it is none."""
+    if not isinstance(item, tuple) or len(item) != 2:
+        raise TypeError(f"expected a tuple of two texts, not {shown(item)}.")
+    return text_of(item[0]), text_of(item[1])
+
+
+def shown(item: Any) -> str:
+    """Returns the type of an input and how it begins, for messages."""
+    return f"{type(item).__name__} {reprlib.repr(item)}"
