@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -51,6 +52,14 @@ def paper(name: str) -> str:
         if (folder / name).exists():
             return (folder / name).read_text(encoding="utf-8")
     pytest.skip(REASON + f"papers/{name}")
+
+
+def browser() -> str:
+    """Finds Chromium, and skips the test if it is not installed."""
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if path := shutil.which(name):
+            return path
+    pytest.skip(REASON + "chromium")
 
 
 def summary(reasons: Iterable[str]) -> str:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
+from tests import html_pages
 from tests.fuzz import damage, grammars, harness, seeds
 from tfbio.formats import annotated_documents, annotation_formats
 from tfbio.formats.annotated_documents import Entity
@@ -101,14 +102,22 @@ def keeps_what_is_there(folder):
 
 
 def writes_what_it_reads(folder):
-    """What is written as BioC and as PubTator is read again as the same text."""
+    """What is written as BioC, JSON lines and HTML is read again as the same text."""
     documents = reads(folder)
     entities = [[Entity("X", 0, min(3, len(x.text)), 0.5)] * bool(x.text) for x in documents]
-    for form, name in (("bioc", "out.json"), ("bioc", "out.xml"), ("jsonl", "out.jsonl")):
+    for form, name in (
+        ("bioc", "out.json"),
+        ("bioc", "out.xml"),
+        ("jsonl", "out.jsonl"),
+        ("html", "out.html"),
+    ):
         path = folder / name
         annotation_formats.write(str(path), form, zip(documents, entities, strict=True))
         if form == "jsonl":
             again = [json.loads(line)["text"] for line in path.read_text().split("\n") if line]
+        elif form == "html":
+            articles = html_pages.Page(path.read_bytes().decode()).articles
+            again = [x.text for x in articles]
         else:
             again = [x.text for x in document_formats.read(str(path))]
         assert len(again) == len(documents)

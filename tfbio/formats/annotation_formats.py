@@ -5,8 +5,9 @@
 - BioC (Comeau et al., 2013), XML and JSON; the JSON may be a collection, a document, or either in
   lists and objects, as PubMed's and PubTator's services return it.
 - PubTator (Wei et al., 2013): `PMID|t|title`, `PMID|a|abstract`, annotations below.
-- brat's standoff format (Stenetorp et al., 2012), and JSON lines: for output only. JSON lines have
-  an entity's score as "score", BioC as an infon of that name; the others have no place for it.
+- brat's standoff format (Stenetorp et al., 2012), JSON lines, and a page of HTML to look at: for
+  output only. JSON lines have an entity's score as "score", BioC as an infon of that name, the page
+  on hover; the others have no place for it.
 
 `document_formats` reads PubMed's and PMC's XML besides, and tells a file's format. Annotations of
 an input are not kept: an output has only what was predicted. Offsets count Unicode characters of a
@@ -23,10 +24,10 @@ import json
 from collections.abc import Iterator
 
 from tfbio.base import storage
-from tfbio.formats import bioc, brat, pubtator
+from tfbio.formats import bioc, brat, html_page, pubtator
 from tfbio.formats.annotated_documents import Annotated
 
-FORMATS = ("jsonl", "bioc", "pubtator", "brat")
+FORMATS = ("jsonl", "bioc", "pubtator", "brat", "html")
 
 
 def write(path: str, form: str, annotated: Annotated) -> None:
@@ -38,7 +39,7 @@ def write(path: str, form: str, annotated: Annotated) -> None:
     Args:
       path: a file, which appears when it is complete; for "brat" a folder. In one that is there
         already all files then take the place of those of an earlier run: each .txt with its .ann.
-      form: "jsonl", "bioc" (JSON if the path ends in .json, else XML), "pubtator" or "brat".
+      form: one of `FORMATS`; "bioc" is JSON if the path ends in .json, else XML.
       annotated: each document and its entities in the order of their starts.
 
     Raises:
@@ -49,6 +50,8 @@ def write(path: str, form: str, annotated: Annotated) -> None:
     """
     if form == "brat":
         brat.write(path, annotated)
+    elif form == "html":
+        html_page.write(path, annotated)
     elif form == "bioc" and not path.endswith(".json"):
         bioc.write_xml(path, annotated)
     else:

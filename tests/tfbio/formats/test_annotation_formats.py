@@ -14,7 +14,7 @@ from lxml import etree
 
 from data_prep.readers import input_files
 from data_prep.selection import articles
-from tests import reference
+from tests import html_pages, reference
 from tests.tfbio.formats.conftest import DTD, EMPTY, ODD, odd, written
 from tfbio.base.errors import UserError
 from tfbio.formats import annotated_documents
@@ -192,6 +192,9 @@ def test_all_documents_of_one_id_are_written(tmp_path, form):
         texts = {x.stem: x.read_text() for x in output.glob("*.txt")}
         assert texts["8528200"] == texts["8528200_3"] and texts["8528200_2"] == "Other."
         found = [(name.replace("8528200_3", "8528200"), text) for name, text in texts.items()]
+    elif form == "html":
+        articles = html_pages.Page(output.read_text()).articles
+        found = [(re.match(r"(?:PMID )?(.+):", x.name)[1], x.text) for x in articles]
     else:
         if form == "pubtator":
             output = output.rename(tmp_path / "out.pubtator")
