@@ -152,8 +152,9 @@ flags.DEFINE_string("output", "", "To predict: a file; for brat a folder.")
 flags.DEFINE_enum(
     "format",
     "jsonl",
-    ["jsonl", "bioc", "pubtator", "brat"],
-    "To predict: the form of --output; bioc is JSON if that ends in .json, else XML.",
+    ["jsonl", "bioc", "pubtator", "brat", "html"],
+    "To predict: the form of --output; bioc is JSON if that ends in .json, else XML; html is a "
+    "page to look at, with coloured entities.",
 )
 
 

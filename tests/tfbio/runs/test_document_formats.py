@@ -9,6 +9,7 @@ import bioc.pubtator
 import pytest
 
 from data_prep.readers import input_files
+from tests import html_pages
 from tfbio.runs import document_formats, predict
 
 
@@ -25,11 +26,12 @@ def test_full_texts_of_pmc_are_annotated(make_trial, cpu, tmp_path, capsys, name
             archive.add(source, "good.nxml")
         source = str(tmp_path / name)
     (expected,) = document_formats.read(source)
-    for form, output in (("jsonl", "a"), ("bioc", "b.xml"), ("pubtator", "c"), ("brat", "d")):
+    outputs = {"jsonl": "a", "bioc": "b.xml", "pubtator": "c", "brat": "d", "html": "e.html"}
+    for form, output in outputs.items():
         predict.predict(trial, [source], str(tmp_path / output), strategy=cpu, form=form)
     said = capsys.readouterr().out
     left_out = f"left out: {source}, bad.nxml: it has no <front>"
-    assert said.count(left_out) == 4 * (name != "6605965a.nxml")
+    assert said.count(left_out) == 5 * (name != "6605965a.nxml")
 
     record = json.loads((tmp_path / "a").read_text())
     assert (record["id"], record["text"]) == ("PMC2994229", expected.text)
@@ -58,3 +60,13 @@ def test_full_texts_of_pmc_are_annotated(make_trial, cpu, tmp_path, capsys, name
         read = bioc.brat.loads(text, file.read())
     spans = [(part.begin, part.end, x.text) for x in read.entities for part in x.locations]
     assert spans == found
+
+    page = html_pages.Page((tmp_path / "e.html").read_bytes().decode())
+    (article,) = page.articles
+    assert article.text == expected.text
+    assert [(start, end, mention) for _, start, end, mention in article.entities()] == found
+    titles = [attributes["title"] for attributes, _ in article.marks.values()]
+    assert titles == [
+        f"{x['type']}, score {x['score']:.4f}, characters {x['start']} to {x['end']}"
+        for x in record["entities"]
+    ]

@@ -173,6 +173,7 @@ def test_inputs_output_and_format_are_checked_without_tensorflow(tmp_path):
         "question_answering --input=a.txt": "--input: a.txt gives no file that ends in .json",
         "regression --input=a.tsv": "a.tsv, line 2: one text. This model labels whole texts",
         "multilabel --input=a.tsv --format=brat": "--format=brat is for entities",
+        "regression --input=a.tsv --format=html": "--format=html is for entities",
     }
     arguments = [f"--output=new --model={case}".split() for case in cases]
     found = subprocess.run(
