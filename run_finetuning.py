@@ -35,8 +35,8 @@ To use a trained model on new text:
       --input=pubmed26n0001.xml.gz --output=chemicals.jsonl
 
 which finds the entities in plain text, PubMed XML, full texts of PMC (.nxml, .xml, .tar.gz), BioC
-and PubTator files, and writes JSON lines or the form of --format; in JSON lines and BioC with a
-score, the product of the probabilities of the words' tags. A model that labels whole texts takes
+and PubTator files, and writes JSON lines or the form of --format; in JSON lines, BioC and HTML with
+a score, the product of the probabilities of the words' tags. A model that labels texts takes
 .tsv files with a column text, and writes the probability of each label. One that answers questions
 takes files in SQuAD's form (.json), and writes {id: answer}; if --output ends in .jsonl, also the
 probability of each answer. --input=- reads standard input.
