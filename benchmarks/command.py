@@ -63,3 +63,16 @@ def run(main: Callable[[], None]) -> None:
             ) from error
 
     sys.exit(cli.exit_code(work))
+
+
+def print_tables(description: str, tables: dict[str, Callable[[], list[str]]]) -> None:
+    """Prints the tables that the command line asks for with --table; returns nothing.
+
+    Args:
+      description: what `--help` says.
+      tables: for each name of a table a function that returns its lines.
+    """
+    parser = Parser(description)
+    parser.add_argument("--table", choices=tables, help="the table to print (default: all)")
+    asked = parser.parse_args().table
+    print("\n\n".join("\n".join(tables[name]()) for name in ([asked] if asked else tables)))

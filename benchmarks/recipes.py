@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.command import Parser, run
+from benchmarks.command import print_tables, run
 from tfbio.base import config
 from tfbio.objectives import objective_cost
 from tfbio.objectives.pretraining_config import PretrainingConfig
@@ -166,10 +166,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
 
 def main() -> None:
     """Prints the tables that the command line asks for."""
-    parser = Parser(__doc__)
-    parser.add_argument("--table", choices=TABLES, help="the table to print (default: all)")
-    asked = parser.parse_args().table
-    print("\n\n".join("\n".join(TABLES[name]()) for name in ([asked] if asked else TABLES)))
+    print_tables(__doc__, TABLES)
 
 
 if __name__ == "__main__":
