@@ -81,6 +81,27 @@ def test_words_are_padded_and_cut_off_again(name, filled, divided_model):
     assert own.numpy().tolist() == [1.0, 2.0, 3.0]
 
 
+def test_scores_of_words_and_their_gradient_are_divided(divided_model):
+    with divided_model.scope():
+        table = tf.Variable(tf.ones([6, 2]), name="word_embeddings")
+        bias = tf.Variable(tf.zeros([6]), name="generator_predictions/output_bias")
+    rows = divided_model.put(tf.ones([4, 2]))
+    ids = divided_model.put(tf.constant([[0, 5], [1, 2]]))
+
+    @tf.function
+    def loss():
+        with tf.GradientTape() as tape:
+            scores = tf.nn.bias_add(tf.matmul(rows, table, transpose_b=True), bias)
+            scores = tf.reshape(scores, [2, 2, 6])
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(ids, scores)
+        return scores, losses, tape.gradient(losses, table.handle)
+
+    scores, losses, gradient = loss()
+    assert [part.shape for part in dtensor.unpack(scores)] == [[2, 2, 3]] * 2
+    assert [part.shape for part in dtensor.unpack(gradient)] == [[3, 2]] * 2
+    np.testing.assert_allclose(divided_model.gather(losses), np.full([2, 2], np.log(6)), rtol=1e-6)
+
+
 def test_what_does_not_divide_is_an_error(divided_model):
     with divided_model.scope(), pytest.raises(ValueError, match=r"word_embeddings: axis 0"):
         tf.Variable(tf.zeros([3, 2]), name="word_embeddings")
