@@ -312,7 +312,8 @@ class Model:
         Args:
           documents: several texts or `Document`s, as `read` returns them.
           path: the file, which appears when it is complete; for "brat" a folder.
-          format: "jsonl", "bioc" (JSON if the path ends in .json, else XML), "pubtator" or "brat".
+          format: "jsonl", "bioc" (JSON if the path ends in .json, else XML), "pubtator", "brat" or
+            "html".
           batch_size, show_progress: see `__call__`.
 
         Raises:
