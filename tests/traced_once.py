@@ -69,7 +69,7 @@ def _variables(pretrainer):
 
 
 def finetuners():
-    """Returns a function that stands in for `Finetuner` in `tfbio.runs.finetuning`."""
+    """Returns a function that stands in for `Finetuner` in `tfbio.runs.mesh_finetuner`."""
     made = {}
 
     def make(config, encoder_config, task_type, pad_id, num_steps, strategy):

@@ -7,7 +7,7 @@ import pytest
 from data_prep.sentences import splitters
 from tests import traced_once
 from tests.pretraining_runs import of_one_layer, small_settings
-from tfbio.runs import finetuning, pretraining
+from tfbio.runs import finetuning, mesh_finetuner, pretraining
 from tfbio.task_types import task_table
 from tfbio.task_types.finetuning_config import FinetuningConfig
 
@@ -73,5 +73,5 @@ def pretraining_traced_once():
 def finetuning_traced_once():
     """Fine-tuning runs of a file that have the same graphs trace them once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(finetuning, "Finetuner", traced_once.finetuners())
+        patch.setattr(mesh_finetuner, "Finetuner", traced_once.finetuners())
         yield
