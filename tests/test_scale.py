@@ -64,7 +64,7 @@ def test_memory_on_a_mesh_is_what_the_compiler_says(path):
 
 @each_program
 def test_a_core_has_its_part_of_weights_averages_and_products(path):
-    """Where a program needs nearly all memory, the compiler makes up to a quarter of them anew."""
+    """Allows a quarter more near full memory, where the compiler makes products anew."""
     made, mesh, device, result = read(path)
     if "error" not in result:
         parameters = mesh_weights.numbers(made, mesh).parameters

@@ -102,7 +102,7 @@ def keeps_what_is_there(folder):
 
 
 def writes_what_it_reads(folder):
-    """What is written as BioC, JSON lines and HTML is read again as the same text."""
+    """Reads again, as the same text, what is written as BioC, JSON lines and HTML."""
     documents = reads(folder)
     entities = [[Entity("X", 0, min(3, len(x.text)), 0.5)] * bool(x.text) for x in documents]
     for form, name in (

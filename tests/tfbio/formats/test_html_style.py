@@ -90,7 +90,7 @@ def test_a_higher_score_has_a_stronger_colour(colors, scheme):
 
 @pytest.mark.parametrize("cones", SEEN)
 def test_types_are_told_apart(colors, cones):
-    """By the background in the light scheme, and by the line in the dark one."""
+    """Tells types by the background in the light scheme, and by the line in the dark one."""
     for own in (
         [colors["light"][f"t{n}", "s4"] for n in range(len(html_style.COLORS))],
         [colors["dark"][f"t{n}", "line"] for n in range(len(html_style.COLORS))],

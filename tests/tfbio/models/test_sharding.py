@@ -1,4 +1,4 @@
-"""How weights are divided, and which encoders can be."""
+"""Tests how weights are divided, and which encoders can be."""
 
 import pytest
 

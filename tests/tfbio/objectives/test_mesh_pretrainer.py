@@ -18,7 +18,7 @@ MESHES = ("1x4", "2x2", "4x1")
 
 
 def steps(devices, settings, *meshes):
-    """What tests/mesh_steps.py prints."""
+    """Returns what tests/mesh_steps.py prints."""
     command = [sys.executable, "tests/mesh_steps.py", devices, json.dumps(settings), *meshes]
     done = forked.run(command, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-2000:]

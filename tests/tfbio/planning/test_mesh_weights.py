@@ -1,4 +1,4 @@
-"""What each device of a mesh has of a model, against a model's variables and hand counts."""
+"""Tests the parts of a model on each device, against a model's variables and hand counts."""
 
 import collections
 import dataclasses

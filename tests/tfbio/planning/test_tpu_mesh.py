@@ -71,7 +71,7 @@ def arguments_of(text):
 
 
 def test_weights_and_their_averages_are_divided(programs):
-    """Of each layer six arrays of twelve, and of the rest the words and their biases."""
+    """Counts six arrays of twelve of each layer, and of the rest the words and their biases."""
     _, text, shapes = programs
     arguments = arguments_of(text)
     divided = [(shape, how) for shape, _, how in arguments if how != "{replicated}"]

@@ -16,7 +16,7 @@ COMPUTED = [name for name in task_types.TASK_TYPES if name not in REFUSED]
 
 @pytest.fixture(scope="module")
 def differences(vocab_file):
-    """What tests/mesh_finetuning.py prints."""
+    """Returns what tests/mesh_finetuning.py prints."""
     command = [sys.executable, "tests/mesh_finetuning.py", "2x2", str(vocab_file), *COMPUTED]
     done = forked.run(command, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-2000:]
