@@ -71,7 +71,7 @@ class MeshPretrainer(Pretrainer):
 
     @property
     def devices(self) -> str:
-        """Where the pretrainer computes, in words, such as "a mesh of 2x4 devices"."""
+        """Names the devices of the pretrainer in words, such as "a mesh of 2x4 devices"."""
         return f"a mesh of {self.mesh.shape} devices"
 
     def spread(self) -> None:

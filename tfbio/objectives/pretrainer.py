@@ -133,7 +133,7 @@ class Pretrainer:
 
     @property
     def devices(self) -> str:
-        """Where the pretrainer computes, in words, such as "2 device(s)"."""
+        """Names the devices of the pretrainer in words, such as "2 device(s)"."""
         return f"{self.strategy.num_replicas_in_sync} device(s)"
 
     @property
