@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 if sys.argv[:1] == ["-m"] or os.path.basename(sys.argv[0]) in (
     "run_pretraining.py",
     "run_finetuning.py",
+    "tfbio",
 ):
     # Importing a command can take seconds. Ctrl-C ends it without a traceback even then; later
     # tfbio/base/cli.py does so. Python calls this for exceptions that nothing else has caught.

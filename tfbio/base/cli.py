@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 
 from absl import app, flags, logging
 
-from tfbio.base import messages, signals
+from tfbio.base import console, messages, signals
 from tfbio.base.ctrl_c import answering_ctrl_c, interrupted
 from tfbio.base.errors import UsageError, UserError
 from tfbio.base.messages import print_last
@@ -87,6 +87,7 @@ def run(
         define_flags()
         for name in set(flags.FLAGS) - before:
             flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[name])
+    console.rename_help()
 
     def parse(argv: list[str]) -> list[str]:
         rest = []
@@ -206,7 +207,7 @@ def _of_tensorflow(error: Exception) -> str | None:
 
 def _say(message: str) -> None:
     """Prints an error as one line on stderr, without its middle if it is too long."""
-    line = " ".join(f"error: {message}".split())
+    line = " ".join(f"error: {console.renamed(message)}".split())
     line = "".join(character if character.isprintable() else "?" for character in line)
     if len(line) > _LONGEST_SENTENCE:
         line = f"{line[: _LONGEST_SENTENCE - 125]} ... {line[-120:]}"
