@@ -10,7 +10,7 @@ stopped goes on from its newest checkpoint. The settings are those of the paper 
 from (tfbio/task_types/task_table.py). Further flags:
 
   --from_scratch    same architecture and vocabulary, random weights: shows the gain of pretraining
-  --hparams=hparams/finetuning/sentence_roles.json    settings from a file, or inline JSON
+  --hparams=sentence_roles    settings by their name, from a JSON file, or inline JSON
   --hparams=bioelectra    a protocol, by its name: BioELECTRA's settings, as its paper tells them
   --hparams=authors    another one: those of its authors' code, which differ from the paper
   --hparams=pubmedbert    PubMedBERT's search over learning rates, batches and epochs
@@ -99,9 +99,9 @@ flags.DEFINE_string("output_dir", "", "Where scores, predictions, weights and lo
 flags.DEFINE_string(
     "hparams",
     "",
-    "JSON file (see hparams/finetuning/), inline JSON object, or a protocol, which is a folder "
-    "there, such as bioelectra (its paper's Table 7) or authors (its authors' code). Default: the "
-    "task's.",
+    "A protocol, which is a folder in hparams/finetuning/, such as bioelectra (its paper's Table "
+    "7) or authors (its authors' code); the name of a file there; a JSON file; or an inline JSON "
+    "object. Default: the task's.",
 )
 flags.DEFINE_integer(
     "seeds", 0, "The number of trials; 0: as the settings say (num_trials).", lower_bound=0

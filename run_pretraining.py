@@ -1,7 +1,7 @@
 r"""Pretrains an encoder on examples made by data_prep.
 
   python run_pretraining.py --examples=work/examples_128 --model_dir=work/model \
-      --hparams=hparams/small.json
+      --hparams=small
 
 Reads the TFRecords that `python -m data_prep.examples` wrote; masks them anew at every step;
 writes checkpoints, config.json, the vocabulary and TensorBoard logs into --model_dir. Run the same
@@ -9,12 +9,12 @@ command again to continue an interrupted run. Further flags:
 
   --hparams='{"encoder": {"hidden_size": 128}}'    settings as inline JSON
   --set learning_rate=1e-4 --set run.jit_compile=true    change single settings
-  --examples=work/examples_128 --examples=work/examples_512    two phases (hparams/base.json)
+  --examples=work/examples_128 --examples=work/examples_512    two phases (--hparams=base)
   --init_checkpoint=work/general    start with the weights of another run
-  --teacher=work/large    distil a larger model (hparams/biolm_base_distilled.json)
+  --teacher=work/large    distil a larger model (--hparams=biolm_base_distilled)
   --tpu=NAME, --strategy=mirrored, --cpu_devices=2    a TPU; all GPUs; two cores
   --mesh=2x4    2 parts of each batch, and 4 devices for each, which share one model
-  --dry_run --hparams=hparams/base.json    prints the FLOPs, memory and days of a run
+  --dry_run --hparams=base    prints the FLOPs, memory and days of a run
 
 Exit codes: 0 done; 1 or 2 an error, in the last line; 75 the TPU or another worker was lost,
 130 Ctrl-C and 143 SIGTERM (the step is saved): the same command continues the run.
@@ -24,7 +24,16 @@ import contextlib
 
 from absl import flags
 
-from tfbio.base import cli, config, device_flags, errors, file_paths, path_checks, storage
+from tfbio.base import (
+    cli,
+    config,
+    device_flags,
+    errors,
+    file_paths,
+    path_checks,
+    recipes,
+    storage,
+)
 from tfbio.base.manifests import read_manifest
 from tfbio.objectives import mesh_limits
 from tfbio.objectives.pretraining_config import PretrainingConfig
@@ -54,7 +63,10 @@ flags.DEFINE_string(
     "It stays as it is.",
 )
 flags.DEFINE_string(
-    "hparams", "", "JSON file (see hparams/) or inline JSON object. Default: ELECTRA-small."
+    "hparams",
+    "",
+    "The name of a recipe, which is a file in hparams/, such as base; a JSON file; or an inline "
+    "JSON object. Default: ELECTRA-small.",
 )
 flags.DEFINE_multi_string("set", [], "Changes one setting: name=value. May be repeated.")
 flags.DEFINE_boolean(
@@ -97,7 +109,7 @@ def main(argv: list[str]) -> None:
         saved.
     """
     cli.no_arguments(argv)
-    settings = config.load(PretrainingConfig, FLAGS.hparams, FLAGS.set)
+    settings = config.load(PretrainingConfig, recipes.find_recipe(FLAGS.hparams), FLAGS.set)
     _check_devices(settings)
     if FLAGS.dry_run:
         print(_estimate(settings))

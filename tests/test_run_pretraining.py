@@ -35,7 +35,7 @@ def test_help_teaches_and_does_not_import_tensorflow():
     done = run_in_a_new_process("--help")
     for words in (
         "python run_pretraining.py --examples=",
-        "--hparams=hparams/small.json",
+        "--hparams=small",
         "encoder.hidden_size = 256",
         "run.jit_compile = false",
         "75 the TPU or another worker was lost",

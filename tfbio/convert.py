@@ -7,7 +7,7 @@ r"""Converts a pretrained or fine-tuned model to another format.
   python -m tfbio.convert --from=out/model --to=out/for_electra --format=original_electra
   python -m tfbio.convert --from=out/bc5cdr_chem --to=out/serving --format=saved_model
   python -m tfbio.convert --from=electra/model.ckpt-1000 --to=out/model --format=tfbio \
-      --hparams=hparams/base.json
+      --hparams=base
 
 --from is one of these:
   - the --model_dir of a run_pretraining.py run, whose newest checkpoint is taken;
@@ -50,7 +50,7 @@ import shutil
 
 from absl import flags
 
-from tfbio.base import cli, config, path_checks, storage
+from tfbio.base import cli, config, path_checks, recipes, storage
 from tfbio.base.errors import UsageError, UserError
 from tfbio.objectives.pretraining_config import PretrainingConfig
 
@@ -203,7 +203,8 @@ def _to_tfbio(source: str, target: str) -> None:
         settings = None
         if _has_settings():
             overrides = flags.FLAGS["set"].value
-            settings = config.load(PretrainingConfig, flags.FLAGS.hparams, overrides)
+            hparams = recipes.find_recipe(flags.FLAGS.hparams)
+            settings = config.load(PretrainingConfig, hparams, overrides)
         step = conversion.to_tfbio_with_optimizer(source, target, settings)
         print(f"{target}: run_pretraining.py with this --model_dir goes on at step {step}.")
         return

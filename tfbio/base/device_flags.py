@@ -88,7 +88,7 @@ def define() -> None:
         "cpu_devices",
         1,
         "Where there is no GPU: divide the CPU into so many devices of one thread each, which "
-        "share every batch. Faster than 1 for a small model, such as hparams/quickstart.json.",
+        "share every batch. Faster than 1 for a small model, such as the recipe quickstart.",
         lower_bound=1,
     )
     flags.DEFINE_string(

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-import os
-import re
-from pathlib import Path
-
+from tfbio.base import recipes
 from tfbio.base.config import ConfigError
 
-# How others fine-tuned: a folder for each protocol, with a file for each task.
-PROTOCOLS = Path(__file__).resolve().parents[2] / "hparams" / "finetuning"
+# How others fine-tuned: a folder for each protocol, with a file for each task. The files beside
+# these folders have the settings of one task.
+PROTOCOLS = recipes.FOLDER / "finetuning"
 
 
 def find_protocol(hparams: str, task: str) -> str:
     """Finds the settings that one of the protocols, such as "authors", has for a fine-tuning task.
 
     Args:
-      hparams: the name of a protocol, a folder in `PROTOCOLS`; or the argument `hparams` of
-        `config.load`.
+      hparams: the name of a protocol, a folder in `PROTOCOLS`, or of a file there, such as
+        "sentence_roles"; or the argument `hparams` of `config.load`.
       task: the task's name.
 
     Returns:
       The path of the JSON file; `hparams` itself if it is no name, or is a file.
 
     Raises:
-      ConfigError: there is no protocol of this name, or it has no settings for the task.
+      ConfigError: there is no protocol of this name, or it has no settings for the task; or there
+        is no file of this path, but a protocol that is called like it.
     """
-    if not re.fullmatch(r"[A-Za-z][\w-]*", hparams) or os.path.isfile(hparams):
-        return hparams
     names = sorted(path.name for path in PROTOCOLS.iterdir() if path.is_dir())
+    files = {path.stem: path for path in PROTOCOLS.glob("*.json")}
+    if not recipes.is_name(hparams):
+        recipes.require_path(hparams, [*names, *files])
+        return hparams
+    if hparams in files:
+        return str(files[hparams])
     if hparams not in names:
         raise ConfigError(
             f"--hparams={hparams}: no such file or protocol; the protocols are {', '.join(names)}."
