@@ -52,7 +52,7 @@ format: .venv/installed-test  ## ruff, which rewrites what it can
 .venv/installed: setup.cfg constraints.txt
 	@echo "Installing tfbio into .venv (about 3 minutes) ..."
 	@$(PYTHON) -m venv .venv
-	@$(PIP) -e .
+	@$(PIP) -e '.[data,report]'
 	@touch $@
 
 .venv/installed-test: .venv/installed

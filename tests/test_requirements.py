@@ -78,6 +78,8 @@ def test_all_that_is_installed_has_a_version_in_constraints(setup_cfg, constrain
     for extra in setup_cfg["options.extras_require"]:
         if extra != "s3":
             wanted += requirements(setup_cfg["options.extras_require"][extra])
+    # The tests need the other extras.
+    wanted = [requirement for requirement in wanted if requirement.name != "tfbio"]
     for requirement in wanted:
         version = constraints[canonicalize_name(requirement.name)]
         assert requirement.specifier.contains(version), requirement
@@ -85,6 +87,24 @@ def test_all_that_is_installed_has_a_version_in_constraints(setup_cfg, constrain
     # setuptools and wheel come with an environment.
     missing = set(needed(names)) - set(constraints) - {"setuptools", "wheel"}
     assert not missing
+
+
+def test_the_tests_need_every_extra_but_those_of_object_stores(setup_cfg):
+    found = setup_cfg["options.extras_require"]
+    (own,) = [need for need in requirements(found["test"]) if need.name == "tfbio"]
+    assert own.extras == set(found) - {"test", "gcs", "s3"}
+
+
+def test_make_installs_what_each_target_needs():
+    """The demo prepares data and draws plots."""
+    lines = subprocess.run(
+        ["make", "--dry-run", "--always-make", "demo", "kills"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert re.search(r"pip install .* -e '\.\[data,report\]'", lines)
 
 
 def test_the_stand_in_is_the_tensorflow_of_constraints(stand_in, setup_cfg, constraints):

@@ -15,9 +15,16 @@ if sys.argv[:1] == ["-m"] or os.path.basename(sys.argv[0]) in (
     "run_finetuning.py",
     "tfbio",
 ):
-    # Importing a command can take seconds. Ctrl-C ends it without a traceback even then; later
-    # tfbio/base/cli.py does so. Python calls this for exceptions that nothing else has caught.
+    # Importing a command can take seconds. Ctrl-C ends it without a traceback even then, and so
+    # does the lack of a package of one of the extras; later tfbio/base/cli.py does both. Python
+    # calls this for exceptions that nothing else has caught.
     def _end(error_type, error, trace) -> None:
+        if issubclass(error_type, ModuleNotFoundError):
+            from tfbio.base import extras
+
+            if (error.name or "").partition(".")[0] in extras.EXTRA_OF:
+                print(f"error: {extras.not_installed(error.name)}", file=sys.stderr, flush=True)
+                os._exit(1)
         if not issubclass(error_type, KeyboardInterrupt):
             sys.__excepthook__(error_type, error, trace)
             return

@@ -1,8 +1,7 @@
 """Reads the citations of one PubMed XML file, streamed.
 
-`pubmed_parser` reads the PMID of an article. Its other functions lose text or metadata, so the rest
-is read here; `tests/data_prep/readers/test_pubmed.py` shows the losses, and that everything else is
-the same:
+`pubmed_parser` is not used: its functions lose text or metadata.
+`tests/data_prep/readers/test_pubmed.py` shows the losses, and that everything else is the same:
 
 - `stringify_children`, its reader of titles and abstracts, loses text nested two tags deep
   (`<i>p<sub>0</sub></i>` becomes `p`): 3,401 letters of 158 texts in pubmed21n1298.xml.gz.
@@ -189,11 +188,9 @@ def _read(stream: BinaryIO, unknown: Counter[str] | None) -> Iterator[Citation]:
 
 
 def _citation(element: etree._Element) -> Citation:
-    from pubmed_parser.medline_parser import parse_pmid
-
-    parent = element.getparent()
-    in_article = parent is not None and parent.tag == "PubmedArticle"
-    pmid = parse_pmid(parent) if in_article else element.findtext("PMID")
+    pmid = element.findtext("PMID")
+    if element.find("PMID") is None and (parent := element.getparent()) is not None:
+        pmid = parent.findtext('PubmedData/ArticleIdList/ArticleId[@IdType="pmid"]')
     article = element.find("Article")
     if article is None:
         article = etree.Element("Article")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 from absl import flags
 
 from data_prep.running import pipeline
+from tfbio.base import errors, extras
 
 
 def define_common_flags(runs_beam: bool = True) -> None:
@@ -61,5 +64,11 @@ def runner(argv: list[str]) -> pipeline.Runner:
 
     Returns:
       A `pipeline.Runner` with the values of `--runner` and `--workers`, and Beam's flags.
+
+    Raises:
+      UserError: Beam is not installed.
     """
+    # Here, and not when Beam is imported: by then there is a folder for the output.
+    if importlib.util.find_spec("apache_beam") is None:
+        raise errors.UserError(extras.not_installed("apache_beam"))
     return pipeline.Runner(flags.FLAGS.runner, flags.FLAGS.workers, tuple(argv[1:]))

@@ -1,5 +1,6 @@
 """Splits texts into sentences with spaCy pipelines, stripped to the parts that find boundaries.
 
+Where spaCy is not installed, as without tfbio's extra `data`, pysbd's rules do it by themselves.
 `load` returns a function from texts to their sentences. A text's sentences depend on that text
 alone, not on the texts beside it, and no text is too long.
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -21,11 +23,13 @@ from tfbio.base import errors
 if TYPE_CHECKING:
     import spacy
 
-# From the best to the one that is always installed; `auto` takes the first that is installed.
+# From the best on; `auto` takes the first that is installed, or else pysbd without spaCy.
 # Boundary F1 on GENIA, whose boundaries people corrected: biosenter 99.6, scispacy (pysbd's rules)
 # 98.8, at 18 times as many words a core-second (benchmarks/sentences.py; docs/benchmarks.md).
 # en_core_sci_sm was not measured: it stands where biosenter's authors found it, below biosenter.
 BEST_FIRST = ("biosenter", "en_core_sci_sm", "scispacy")
+# The rules that scispacy has, which need no spaCy: prediction has them in every installation.
+ALWAYS_INSTALLED = "pysbd"
 
 # Components that do not affect sentences.
 _IDLE = ("tagger", "morphologizer", "attribute_ruler", "lemmatizer", "ner", "entity_linker")
@@ -39,15 +43,19 @@ _MOST_WORDS = 1_000_000
 # character doubles from 1,500 to 10,000 characters (10 to 18 microseconds), to 53 at 40,000.
 _PIECE = 10_000
 
+_WHITE_SPACE = re.compile(r"\s")
+
 Splitter = Callable[[Iterable[str]], Iterator[list[str]]]
+# Takes a text, and returns where its sentences begin, the first included.
+_Boundaries = Callable[[str], list[int]]
 
 
 def resolve(name: str) -> tuple[str, str]:
     """Returns the sentence splitter that a name such as "auto" stands for, and its version.
 
     Args:
-      name: "auto" (the first installed one of biosenter, en_core_sci_sm and scispacy), "scispacy",
-        or an installed spaCy package.
+      name: "auto" (the first installed one of biosenter, en_core_sci_sm, scispacy and pysbd),
+        "scispacy", "pysbd", or an installed spaCy package.
 
     Returns:
       A pair of strings: the name of a package, and its version.
@@ -56,7 +64,8 @@ def resolve(name: str) -> tuple[str, str]:
       UsageError: it is not installed.
     """
     if name == "auto":
-        name = next((n for n in BEST_FIRST if importlib.util.find_spec(n)), "scispacy")
+        installed = (n for n in BEST_FIRST if importlib.util.find_spec(n))
+        name = next(installed, ALWAYS_INSTALLED)
     try:
         return name, importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -80,10 +89,27 @@ def load(name: str) -> Splitter:
     Raises:
       UsageError: the package is not a spaCy pipeline that splits sentences.
     """
+    if name == ALWAYS_INSTALLED:
+        find = _pysbd()
+        return lambda texts: (senter.cut(text, _starts(find, text)) for text in texts)
     nlp = _pipeline(name)
     if senter.can_read(nlp):
         return senter.Senter(nlp).split
     return lambda texts: _split_texts(name, nlp, texts)
+
+
+def _pysbd() -> _Boundaries:
+    """Returns a function that finds where sentences begin by pysbd's rules, without spaCy."""
+    import pysbd
+
+    segmenter = pysbd.Segmenter(language="en", clean=False, char_span=True)
+
+    def find(text: str) -> list[int]:
+        # pysbd ends a sentence at every end of a line, and lines of plain text may be broken there.
+        one_line = _WHITE_SPACE.sub(" ", text)
+        return [span.start for span in segmenter.segment(one_line)]
+
+    return find
 
 
 def _pipeline(name: str) -> spacy.Language:
@@ -122,10 +148,15 @@ def _split_texts(name: str, nlp: spacy.Language, texts: Iterable[str]) -> Iterat
     for text in texts:
         if len(nlp.vocab.strings) > _MOST_WORDS:
             nlp = _pipeline(name)
-        yield senter.cut(text, _starts(nlp, text))
+        yield senter.cut(text, _starts(_spacy(nlp), text))
 
 
-def _starts(nlp: spacy.Language, text: str) -> list[int]:
+def _spacy(nlp: spacy.Language) -> _Boundaries:
+    """Returns a function that finds where sentences begin with a spaCy pipeline."""
+    return lambda text: [sentence.start_char for sentence in nlp(text).sents]
+
+
+def _starts(find: _Boundaries, text: str) -> list[int]:
     """Returns the characters at which the sentences of a text begin, but for the first.
 
     A text longer than `_PIECE` is read in parts. The end of a part is no end of a sentence: the
@@ -137,7 +168,7 @@ def _starts(nlp: spacy.Language, text: str) -> list[int]:
         end = len(text)
         if end - begin > _PIECE:
             end = text.rfind(" ", begin + 1, begin + _PIECE) + 1 or begin + _PIECE
-        inner = [begin + s.start_char for s in nlp(text[begin:end]).sents][1:]
+        inner = [begin + start for start in find(text[begin:end])][1:]
         starts += inner
         begin = inner[-1] if inner and end < len(text) else end
         if begin == end < len(text):

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 
 from absl import app, flags, logging
 
-from tfbio.base import console, messages, signals
+from tfbio.base import console, extras, messages, signals
 from tfbio.base.ctrl_c import answering_ctrl_c, interrupted
 from tfbio.base.errors import UsageError, UserError
 from tfbio.base.messages import print_last
@@ -184,7 +184,7 @@ def _of_import_error(error: ImportError) -> str | None:
     if (error.name or "tfbio").partition(".")[0] in ("tfbio", "data_prep", "benchmarks"):
         return None
     if isinstance(error, ModuleNotFoundError):
-        return f"the package {error.name} is not installed: install it with pip, and try again."
+        return extras.not_installed(error.name or "")
     return f"the package {error.name} cannot be used as it is installed: {error}."
 
 

@@ -3,7 +3,7 @@
 import os
 import pathlib
 
-from tfbio.base import errors
+from tfbio.base import errors, extras
 
 
 def is_remote(path: str | os.PathLike) -> bool:
@@ -26,8 +26,12 @@ def at(path: str | os.PathLike, *parts: str) -> pathlib.Path:
     """
     if not is_remote(path):
         return pathlib.Path(path, *parts)
-    from upath import UPath
-
+    try:
+        from upath import UPath
+    except ImportError as error:
+        raise errors.UserError(
+            f"{path} is in an object store: {extras.remedy('gcs')}, or [s3] for Amazon's."
+        ) from error
     try:
         # Other processes write there, so an earlier listing of a folder may be out of date.
         address = UPath(str(path), use_listings_cache=False).joinpath(*parts)

@@ -10,7 +10,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tfbio.base import file_paths, json_files, run_folders, storage
+from data_prep.sentences import splitters
+from tfbio.base import extras, file_paths, json_files, run_folders, storage
 from tfbio.base.errors import UsageError, UserError
 from tfbio.runs import prediction_io
 from tfbio.task_types import trained_on, types
@@ -83,8 +84,18 @@ def _predict(
     text = text or prediction_io.read(known, inputs, output, form)
     strategy = strategy() if callable(strategy) else strategy
     predictor = Predictor(trial, settings, strategy, overrides)
+    if known.new_text == "documents":
+        _tell_splitter()
     prediction_io.FORMS[known.new_text].write(predictor, text, output, form)
     print(f"{len(text.files)} file(s) read; see {output}", flush=True)
+
+
+def _tell_splitter() -> None:
+    """Prints which package splits sentences, if it is not the best one."""
+    name, version = splitters.resolve("auto")
+    if name == splitters.ALWAYS_INSTALLED:
+        best, remedy = splitters.BEST_FIRST[0], extras.remedy("data")
+        print(f"{name} {version} splits sentences; {best} makes fewer errors: {remedy}", flush=True)
 
 
 def _check_output(output: str, form: str, overwrite: bool) -> None:

@@ -408,3 +408,24 @@ def test_memory_does_not_grow_with_a_file_of_one_line(tmp_path):
 def test_a_file_is_streamed():
     citations = pubmed.read_citations(input_files.shipped_files(".xml.gz")[1])
     assert len(list(itertools.islice(citations, 10))) == 10
+
+
+@pytest.mark.parametrize(
+    "cited, ids",
+    [
+        ("<PMID> 12 </PMID>", '<ArticleId IdType="pmid">13</ArticleId>'),
+        ("<PMID/>", '<ArticleId IdType="pmid">13</ArticleId>'),
+        ("", '<ArticleId IdType="doi">10.1</ArticleId><ArticleId IdType="pmid">13</ArticleId>'),
+        ("", '<ArticleId IdType="pmid"/><ArticleId IdType="pmid">13</ArticleId>'),
+        ("", '<ArticleId IdType="doi">10.1</ArticleId>'),
+    ],
+)
+def test_the_pmid_is_that_of_pubmed_parser(cited, ids, tmp_path):
+    article = (
+        f"<PubmedArticle><MedlineCitation>{cited}</MedlineCitation><PubmedData><ArticleIdList>"
+        f"{ids}</ArticleIdList></PubmedData></PubmedArticle>"
+    )
+    (tmp_path / "x.xml").write_text(f"<PubmedArticleSet>{article}</PubmedArticleSet>")
+    (ours,) = pubmed.read_citations(tmp_path / "x.xml")
+    theirs = medline_parser.parse_pmid(lxml.etree.fromstring(article))
+    assert ours.pmid == (theirs or "").strip()

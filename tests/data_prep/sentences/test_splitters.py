@@ -8,7 +8,7 @@ from tfbio.base import errors
 TEXT = "We saw S. aureus in Fig. 2. It grew at 37.5 degrees (p < 0.05)."
 
 
-@pytest.mark.parametrize("name", ["auto", "scispacy"])
+@pytest.mark.parametrize("name", ["auto", "scispacy", "pysbd"])
 def test_abbreviations_do_not_end_sentences(name):
     name, version = splitters.resolve(name)
     assert version
@@ -20,7 +20,7 @@ def test_abbreviations_do_not_end_sentences(name):
     ]
 
 
-@pytest.mark.parametrize("name", ["auto", "scispacy"])
+@pytest.mark.parametrize("name", ["auto", "scispacy", "pysbd"])
 def test_no_text_is_lost(name, texts):
     texts = texts[::10]
     split = list(splitters.load(splitters.resolve(name)[0])(texts))
@@ -49,7 +49,7 @@ def test_a_boundary_depends_on_its_text_alone(split, texts):
     assert [parts for text in texts[::-1] for parts in fresh([text])] == together[::-1]
 
 
-@pytest.mark.parametrize("name", ["biosenter", "scispacy"])
+@pytest.mark.parametrize("name", ["biosenter", "scispacy", "pysbd"])
 def test_a_long_text_is_split_like_a_short_one(name, texts, monkeypatch):
     monkeypatch.setattr(splitters, "_PIECE", 2000)
     parts = [text for text in texts[200:260] if text[-1] == "." and text[0].isupper()]
@@ -62,7 +62,7 @@ def test_a_long_text_is_split_like_a_short_one(name, texts, monkeypatch):
     assert len(apart & set(result)) / len(apart) > 0.97
 
 
-@pytest.mark.parametrize("name", ["biosenter", "scispacy"])
+@pytest.mark.parametrize("name", ["biosenter", "scispacy", "pysbd"])
 @pytest.mark.parametrize(
     "text", ["x" * 5000, "ab " * 2000, "(" * 500 + "a. B" * 500, "A" * 999 + ".5"]
 )
@@ -115,6 +115,21 @@ def test_tokens_are_put_together():
 
 def test_the_model_is_preferred_to_the_rules():
     assert splitters.resolve("auto")[0] == "biosenter"
+
+
+def test_without_spacy_the_rules_are_those_of_scispacy(texts):
+    """pysbd's page: scispaCy runs the same rules, and moves their boundaries to spaCy's tokens."""
+    texts = texts[::4]
+    theirs = list(splitters.load("scispacy")(texts))
+    ours = list(splitters.load("pysbd")(texts))
+    same = sum(a == b for a, b in zip(ours, theirs, strict=True))
+    assert same / len(texts) >= 0.98 and sum(map(len, theirs)) > 200
+
+
+def test_the_rules_do_not_end_a_sentence_at_the_end_of_a_line():
+    text = "Aspirin inhibits\nplatelet\tfunction. It\r\nhelps."
+    (result,) = splitters.load("pysbd")([text])
+    assert result == ["Aspirin inhibits\nplatelet\tfunction.", "It\r\nhelps."]
 
 
 def test_what_is_not_installed_is_named():

@@ -1,0 +1,40 @@
+"""The packages that come with tfbio's extras, and the remedy where one is not installed."""
+
+from __future__ import annotations
+
+# The extra of each module that not every installation has; setup.cfg has the names of the packages.
+EXTRA_OF = {
+    "apache_beam": "data",
+    "biosenter": "data",
+    "numba": "data",
+    "pubmed_parser": "data",
+    "scispacy": "data",
+    "spacy": "data",
+    "thinc": "data",
+    "matplotlib": "report",
+    "gcsfs": "gcs",
+    "s3fs": "s3",
+    "official": "model-garden",
+    "fastapi": "serve",
+    "prometheus_client": "serve",
+    "uvicorn": "serve",
+    "onnxruntime": "onnx",
+    "tf2onnx": "onnx",
+}
+
+
+def remedy(extra: str) -> str:
+    """Returns the words (str) that say how to install one of tfbio's extras, such as "data"."""
+    return f"`pip install 'tfbio[{extra}]'` installs it"
+
+
+def not_installed(module: str) -> str:
+    """Returns the sentence (str) for a package that cannot be imported.
+
+    Args:
+      module: the module, such as "apache_beam.options".
+    """
+    package = module.partition(".")[0]
+    if package in EXTRA_OF:
+        return f"the package {package} is not installed: {remedy(EXTRA_OF[package])}."
+    return f"the package {package} is not installed: install it with pip, and try again."
