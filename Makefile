@@ -1,8 +1,9 @@
-# Every target does its own set-up, in .venv; it needs Python 3.11 or 3.12 with pip, and a network
-# or a local package index for the first run.
+# Every target does its own set-up, in .venv, or .venv-lint for ruff; it needs Python 3.11 or 3.12
+# with pip, and a network or a local package index for the first run.
 
 PYTHON ?= python3
 BIN := .venv/bin
+LINT := .venv-lint/bin
 # Python compiles a module when it is first imported: pip would compile all, which takes as long as
 # to install them.
 PIP_INSTALL = python -m pip install -qq --no-compile --disable-pip-version-check
@@ -39,15 +40,15 @@ fuzz-coverage: .venv/installed-test  ## The branches of each reader that those i
 kills: .venv/installed  ## Kills each stage as it writes, and fills its disk
 	@TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python scripts/kills.py
 
-check: lint  ## ruff, that each room imports only rooms below it, and types
-	@$(BIN)/lint-imports --no-logo
+check: lint .venv/installed-test  ## make lint, and types
 	@$(BIN)/mypy
 
-lint: .venv/installed-test  ## ruff, without changing anything
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+lint: .venv-lint/installed  ## ruff, and that each room imports only rooms below it (seconds)
+	@$(LINT)/ruff check . && $(LINT)/ruff format --check .
+	@$(LINT)/lint-imports --no-logo
 
-format: .venv/installed-test  ## ruff, which rewrites what it can
-	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+format: .venv-lint/installed  ## ruff, which rewrites what it can
+	@$(LINT)/ruff check --fix . && $(LINT)/ruff format .
 
 .venv/installed: setup.cfg constraints.txt
 	@echo "Installing tfbio into .venv (about 3 minutes) ..."
@@ -58,6 +59,14 @@ format: .venv/installed-test  ## ruff, which rewrites what it can
 .venv/installed-test: .venv/installed
 	@echo "Installing what the tests need into .venv (about 1 minute) ..."
 	@$(PIP) -e '.[test]'
+	@touch $@
+
+# Both only read the source: tfbio and what it needs (5 GB) are not installed for them.
+.venv-lint/installed: constraints.txt
+	@echo "Installing ruff and import-linter into .venv-lint (seconds) ..."
+	@$(PYTHON) -m venv --clear --without-pip .venv-lint
+	@$(PYTHON) -m pip --python=.venv-lint install -qq --no-compile --disable-pip-version-check \
+		-c constraints.txt ruff import-linter
 	@touch $@
 
 parity: .venv/installed  ## Compares with a recording of the authors' code, RECORDING=FOLDER
