@@ -378,6 +378,26 @@ def test_every_flag_of_every_command(walked):
     assert len(walked) > 1000 and len({ended["command"] for ended in walked}) >= len(commands())
 
 
+def test_tfbio_help_finds_every_flag(walked):
+    """With its meaning, and the command that has it."""
+    # Every name or meaning has an e.
+    command = [sys.executable, "-m", "tfbio.help", "e"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    found = set()
+    for entry in ended.stdout.split("\n\n"):
+        lines = re.match(r"--(\w+)=.*\n    for ((?:.*,\n)*.*)", entry)
+        for asked in re.split(r",\s+", lines[2]) if lines else ():
+            found.add((asked.removeprefix("python ").removeprefix("-m "), lines[1]))
+    expected = {
+        (x["command"].partition(" ")[0], name)
+        for x in walked
+        if x["kind"] == "help" and not x["command"].startswith(("scripts/", "benchmarks."))
+        for name in x["names"]
+    }
+    assert len(expected) > 150
+    assert not sorted(expected - found)
+
+
 def test_an_output_of_the_wrong_kind_is_refused_before_the_work_begins(walked):
     """A file in place of a folder, or a folder in place of a file."""
     outputs = {(x["command"], x["name"]) for x in walked if x.get("name") in OUTPUTS}

@@ -134,5 +134,10 @@ def main(argv: list[str]) -> None:
     corpus_splits.say_counts(splits)
 
 
+def define_flags() -> None:
+    """Defines the command line's flags."""
+    corpus_flags.define("BioASQ's two archives", index="BioASQ")
+
+
 if __name__ == "__main__":
-    cli.run(main, lambda: corpus_flags.define("BioASQ's two archives", index="BioASQ"))
+    cli.run(main, define_flags)

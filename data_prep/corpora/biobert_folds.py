@@ -102,7 +102,7 @@ def define_flags() -> None:
     They are `--input`, `--output`, `--overwrite`, `--fold` and `--dev_size`.
     """
     corpus_flags.define("GAD or euadr of BioBERT's REdata.zip")
-    flags.DEFINE_integer("fold", 1, "Which fold.", lower_bound=1, upper_bound=10)
+    flags.DEFINE_integer("fold", 1, "The number of the fold.", lower_bound=1, upper_bound=10)
     flags.DEFINE_integer("dev_size", 0, "Lines for development (0: a ninth).", lower_bound=0)
 
 

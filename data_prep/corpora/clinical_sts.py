@@ -120,6 +120,10 @@ def main(argv: list[str]) -> None:
     )
 
 
+def define_flags() -> None:
+    """Defines the command line's flags."""
+    corpus_flags.define("The files for training and for testing", held_out="pairs")
+
+
 if __name__ == "__main__":
-    release = "The files for training and for testing"
-    cli.run(main, lambda: corpus_flags.define(release, held_out="pairs"))
+    cli.run(main, define_flags)

@@ -151,5 +151,10 @@ def main(argv: list[str]) -> None:
     corpus_splits.say_counts(splits, _tags_of)
 
 
+def define_flags() -> None:
+    """Defines the command line's flags."""
+    corpus_flags.define("ebm_nlp_2_00.tar.gz", index="ebmnlp")
+
+
 if __name__ == "__main__":
-    cli.run(main, lambda: corpus_flags.define("ebm_nlp_2_00.tar.gz", index="ebmnlp"))
+    cli.run(main, define_flags)

@@ -155,5 +155,10 @@ def main(argv: list[str]) -> None:
     corpus_splits.say_counts(splits, labels_of)
 
 
+def define_flags() -> None:
+    """Defines the command line's flags."""
+    corpus_flags.define("The folders labels and text", index="HoC")
+
+
 if __name__ == "__main__":
-    cli.run(main, lambda: corpus_flags.define("The folders labels and text", index="HoC"))
+    cli.run(main, define_flags)

@@ -102,5 +102,10 @@ def main(argv: list[str]) -> None:
     corpus_splits.say_counts({split: rows[1:] for split, rows in splits.items()})
 
 
+def define_flags() -> None:
+    """Defines the command line's flags."""
+    corpus_flags.define("The archive of MedNLI")
+
+
 if __name__ == "__main__":
-    cli.run(main, lambda: corpus_flags.define("The archive of MedNLI"))
+    cli.run(main, define_flags)

@@ -184,8 +184,10 @@ def main(argv: list[str]) -> None:
     clinical_notes.say(counts)
 
 
+def define_flags() -> None:
+    """Defines the command line's flags."""
+    corpus_flags.define("The four archives", held_out="notes", dev_documents=True)
+
+
 if __name__ == "__main__":
-    cli.run(
-        main,
-        lambda: corpus_flags.define("The four archives", held_out="notes", dev_documents=True),
-    )
+    cli.run(main, define_flags)

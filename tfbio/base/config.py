@@ -20,12 +20,13 @@ import json
 import os
 import textwrap
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from tfbio.base import messages
 from tfbio.base.errors import UsageError
+from tfbio.base.limits import Limits
 from tfbio.base.messages import shown
 
 # Numbers are below these, whatever else holds for them: int32 and float32 must hold them.
@@ -34,6 +35,12 @@ _TOO_LARGE: dict[type, tuple[float, str]] = {
     float: (3.4e38, "finite in float32"),
 }
 _NUMBERS = tuple[int, ...]  # the type of a setting that is a list
+# What a setting takes that has neither bounds nor choices.
+_WITHOUT_LIMITS: dict[object, str] = {
+    bool: "true or false",
+    str: "any text",
+    _NUMBERS: "a list of whole numbers, such as [1000,2000]",
+}
 
 
 class ConfigError(UsageError):
@@ -41,49 +48,6 @@ class ConfigError(UsageError):
 
     It also tells of settings that do not go together. It is a `UsageError`, with exit code 2.
     """
-
-
-@dataclasses.dataclass(frozen=True)
-class Limits:
-    """The limits of a configuration's setting; `str` of it is such as "at least 0 and below 1".
-
-    Attributes:
-      above, at_least: the value must be greater than this, or at least this; None: no such bound.
-      below, at_most: the value must be less than this, or at most this; None: no such bound.
-      choices: tuple of all possible values, in place of the bounds; empty: the bounds count.
-    """
-
-    above: float | None = None
-    at_least: float | None = None
-    below: float | None = None
-    at_most: float | None = None
-    choices: tuple[str, ...] = ()
-
-    def allow(self, value: Any) -> bool:
-        """Returns True if a value of a setting, of its type, is a choice or within all bounds.
-
-        NaN is within no bound that is set.
-        """
-        if self.choices:
-            return value in self.choices
-        # NaN is in no range.
-        return (
-            (self.above is None or value > self.above)
-            and (self.at_least is None or value >= self.at_least)
-            and (self.below is None or value < self.below)
-            and (self.at_most is None or value <= self.at_most)
-        )
-
-    def __str__(self) -> str:
-        if self.choices:
-            return " or ".join(filter(None, (", ".join(self.choices[:-1]), self.choices[-1])))
-        bounds = {
-            "above": self.above,
-            "at least": self.at_least,
-            "below": self.below,
-            "at most": self.at_most,
-        }
-        return " and ".join(f"{word} {x:g}" for word, x in bounds.items() if x is not None)
 
 
 def setting(default: Any, meaning: str, **limits: Any) -> Any:
@@ -224,43 +188,56 @@ def build(config_class: type, values: Mapping[str, object], origin: str | os.Pat
         raise ConfigError(f"{origin}: {error}.") from error
 
 
-def names(config_class: type, prefix: str = "") -> list[str]:
-    """Returns the names of all settings of a configuration as `--set` takes them, in order.
+class Described(NamedTuple):
+    """A setting as `--help` has it.
 
-    The order is that of the fields. Names are "learning_rate" or, in a group (a field that is a
-    dataclass), "run.jit_compile". `prefix` is text before each.
+    Attributes:
+      name: str, the name as `--set` takes it, such as "run.jit_compile".
+      default: str, the default in JSON.
+      allowed: str, the values that it takes, such as "at least 1" or "true or false".
+      meaning: str, one or more sentences.
     """
-    listed = []
-    for name, expected in _types(config_class).items():
-        group = dataclasses.is_dataclass(expected)
-        listed += names(expected, f"{prefix}{name}.") if group else [prefix + name]
-    return listed
+
+    name: str
+    default: str
+    allowed: str
+    meaning: str
 
 
-def describe(config_class: type, prefix: str = "") -> str:
-    """Describes a configuration for `--help`: returns default, limits and meaning of each setting.
+def describe_each(config_class: type, prefix: str = "") -> Iterator[Described]:
+    """Yields a `Described` for each setting of a configuration, in the order of the fields.
 
-    The str has for each setting a line `  name = default (limits)`, with `prefix` before its name,
-    and indented lines with its meaning; also for those of groups (fields that are dataclasses).
+    Those of a group (a field that is a dataclass) have names such as "run.jit_compile". `prefix` is
+    text before each name.
     """
-    text = ""
     types = _types(config_class)
     for field in dataclasses.fields(config_class):
-        if dataclasses.is_dataclass(types[field.name]):
-            text += describe(types[field.name], f"{prefix}{field.name}.")
+        name, expected = prefix + field.name, types[field.name]
+        if dataclasses.is_dataclass(expected):
+            yield from describe_each(expected, f"{name}.")
         else:
-            text += _describe_one(field, prefix)
-    return text
+            allowed = str(field.metadata["limits"]) or _WITHOUT_LIMITS[expected]
+            default = json.dumps(field.default)
+            yield Described(name, default, allowed, field.metadata["meaning"])
 
 
-def _describe_one(field: dataclasses.Field, prefix: str) -> str:
-    """Returns what `describe` says of a setting."""
-    limits, indent = str(field.metadata["limits"]), " " * 6
-    lines = [f"  {prefix}{field.name} = {json.dumps(field.default)}{limits and f' ({limits})'}"]
-    lines += textwrap.wrap(
-        field.metadata["meaning"], 80, initial_indent=indent, subsequent_indent=indent
-    )
-    return "\n".join(lines) + "\n"
+def names(config_class: type) -> list[str]:
+    """Returns the names of all settings of a configuration as `--set` takes them, in order."""
+    return [each.name for each in describe_each(config_class)]
+
+
+def describe(config_class: type) -> str:
+    """Describes a configuration for `--help`: returns default, limits and meaning of each setting.
+
+    The str has for each setting a line `  name = default (limits)` and indented lines with its
+    meaning; also for those of groups (fields that are dataclasses).
+    """
+    indent = " " * 6
+    lines = []
+    for name, default, allowed, meaning in describe_each(config_class):
+        lines.append(f"  {name} = {default} ({allowed})")
+        lines += textwrap.wrap(meaning, 80, initial_indent=indent, subsequent_indent=indent)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _types(config_class: type) -> dict[str, type]:

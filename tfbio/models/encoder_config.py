@@ -54,22 +54,24 @@ class EncoderConfig(BaseSettings):
 
     group = "encoder."
 
-    vocab_size: int = setting(30522, "Tokens of the vocabulary.", at_least=1)
+    vocab_size: int = setting(30522, "The number of tokens in the vocabulary.", at_least=1)
     embedding_size: int = setting(
         128,
         "ELECTRA-small and ALBERT embed tokens in fewer dimensions than the layers work in.",
         at_least=1,
     )
     hidden_size: int = setting(256, "The size of the layers' outputs.", at_least=1)
-    num_hidden_layers: int = setting(12, "Layers.", at_least=1)
-    num_attention_heads: int = setting(4, "Heads of each layer's attention.", at_least=1)
+    num_hidden_layers: int = setting(12, "The number of layers.", at_least=1)
+    num_attention_heads: int = setting(4, "Heads of attention in each layer.", at_least=1)
     intermediate_size: int = setting(1024, "The size of the feed-forward layers.", at_least=1)
-    max_position_embeddings: int = setting(512, "Rows of the position embeddings.", at_least=1)
+    max_position_embeddings: int = setting(512, "The most tokens of an example.", at_least=1)
     type_vocab_size: int = setting(2, "Segments: 2 tell the texts of a pair apart.", at_least=1)
     hidden_dropout_prob: float = setting(
         0.1, "Dropout of the embeddings and the layers' outputs.", below=1
     )
-    attention_probs_dropout_prob: float = setting(0.1, "Dropout of attention.", below=1)
+    attention_probs_dropout_prob: float = setting(
+        0.1, "The share of attention weights that dropout sets to 0.", below=1
+    )
     initializer_range: float = setting(
         0.02,
         "Standard deviation of the truncated normal distribution that weights are drawn from.",

@@ -69,9 +69,15 @@ class DistillationConfig(BaseSettings):
         "The teacher's size of embeddings. A run reads it from --teacher, and refuses another one "
         "than is set here. 0: any; for --dry_run without --teacher the student's.",
     )
-    teacher_hidden_size: int = setting(0, "Its size of the layers' outputs. 0: as above.")
-    teacher_num_hidden_layers: int = setting(0, "Its layers. 0: as above.")
-    teacher_intermediate_size: int = setting(0, "Its size of the feed-forward layers. 0: as above.")
+    teacher_hidden_size: int = setting(
+        0, "The teacher's hidden size; read or checked as teacher_embedding_size is. 0: any."
+    )
+    teacher_num_hidden_layers: int = setting(
+        0, "The teacher's number of layers; read or checked as teacher_embedding_size is. 0: any."
+    )
+    teacher_intermediate_size: int = setting(
+        0, "The size of the teacher's feed-forward layers; as teacher_embedding_size. 0: any."
+    )
 
     @property
     def has_teacher(self) -> bool:

@@ -97,7 +97,7 @@ class PretrainingConfig(BaseSettings, PretrainingPhases):
         "as in the original code.",
     )
     generator_num_attention_heads: int = setting(
-        0, "Its heads. 0: one for each 64 of its hidden size, as in the original code."
+        0, "The generator's heads. 0: one for each 64 of its hidden size, as in the original code."
     )
     generator_embedding_size: int = setting(
         0, "The size of embeddings of its own. 0: its hidden size, as in the original code."
@@ -151,7 +151,7 @@ class PretrainingConfig(BaseSettings, PretrainingPhases):
         "PubMedBERT has a constant 0.15 (section 6.1).",
         at_most=1,
     )
-    mask_prob_stages: int = setting(5, "See final_mask_prob.", at_least=2)
+    mask_prob_stages: int = setting(5, "Stages from mask_prob to final_mask_prob.", at_least=2)
     mask_token_prob: float = setting(
         0.85,
         "Share of the masked tokens that become [MASK]. BERT: 0.8; the original ELECTRA code: "
@@ -183,7 +183,7 @@ class PretrainingConfig(BaseSettings, PretrainingPhases):
         "The length in a last phase, on final_phase_fraction of the steps (0: none), as in BERT "
         "and BioELECTRA (90 % of the steps at length 128, then 10 % at 512).",
     )
-    final_phase_fraction: float = setting(0.1, "See final_sequence_length.", at_most=1)
+    final_phase_fraction: float = setting(0.1, "Share of steps in the last phase.", at_most=1)
 
     corpus_switch_steps: tuple[int, ...] = setting(
         (),
@@ -193,7 +193,7 @@ class PretrainingConfig(BaseSettings, PretrainingPhases):
     )
 
     train_batch_size: int = setting(128, "Examples of a step, over all devices.", at_least=1)
-    num_train_steps: int = setting(1_000_000, "Steps of the run.", at_least=1)
+    num_train_steps: int = setting(1_000_000, "The number of steps in the run.", at_least=1)
     optimizer: str = setting(
         "adamw",
         "adamw: BERT's and ELECTRA's Adam; lamb: LAMB (You et al., 2020), for large batches, by "
@@ -211,17 +211,17 @@ class PretrainingConfig(BaseSettings, PretrainingPhases):
     )
     weight_decay_rate: float = setting(0.01, "Decoupled weight decay of Adam.")
     adam_beta_1: float = setting(0.9, "Decay of Adam's average of gradients.", below=1)
-    adam_beta_2: float = setting(0.999, "Decay of Adam's average of their squares.", below=1)
-    adam_epsilon: float = setting(1e-6, "Added to the root of that average.", above=0)
+    adam_beta_2: float = setting(0.999, "Decay of Adam's average of squared gradients.", below=1)
+    adam_epsilon: float = setting(1e-6, "Added to the root of Adam's average of squares.", above=0)
     adam_bias_correction: bool = setting(
         False,
-        "With adamw: true corrects the bias of these averages, as PyTorch and fairseq (RoBERTa, "
+        "With adamw: true corrects the bias of Adam's averages, as PyTorch and fairseq (RoBERTa, "
         "bio-lm) do; BERT's and ELECTRA's code does not.",
     )
     lamb_bias_correction: bool = setting(
         True,
-        "With lamb: true corrects it, as LAMB's paper and Model Garden do; false: ALBERT's code, "
-        "whose first step moves LayerNorms and biases 3.2 times as far.",
+        "With lamb: true corrects the bias of its averages, as LAMB's paper and Model Garden do; "
+        "false: ALBERT's code, whose first step moves LayerNorms and biases 3.2 times as far.",
     )
     decay_all: bool = setting(
         False,

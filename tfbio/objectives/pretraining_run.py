@@ -57,9 +57,9 @@ class PretrainingRun(BaseSettings):
     )
     parallel_parts: int = setting(
         1,
-        "Work on such a part, or all examples, in so many parts at the same time, each on a core "
-        "of its own. For a CPU, whose cores otherwise share every operation and often wait for "
-        "each other.",
+        "A device works on so many parts of its examples, or of a part of "
+        "gradient_accumulation_steps, at the same time, each on a core of its own. For a CPU, "
+        "whose cores otherwise share every operation and often wait for each other.",
         at_least=1,
     )
     steps_per_loop: int = setting(
@@ -87,4 +87,4 @@ class PretrainingRun(BaseSettings):
     eval_every_steps: int = setting(
         1000, "Steps between two evaluations on the held-out examples.", at_least=1
     )
-    num_eval_batches: int = setting(100, "Batches of an evaluation.", at_least=1)
+    num_eval_batches: int = setting(100, "The number of batches in an evaluation.", at_least=1)

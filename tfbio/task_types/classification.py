@@ -79,7 +79,8 @@ class Classification(TextType):
             choices=("first", "mean", *ENTITY_POOLINGS),
         )
         entity_markers: bool = setting(
-            True, "See relations that have markers with them; false: the original text."
+            True,
+            "true: relations are read with markers of their entities; false: the original text.",
         )
 
         def check_together(self) -> None:

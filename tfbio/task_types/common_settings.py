@@ -43,7 +43,9 @@ class FinetuningRun(BaseSettings):
         "cpu.",
         choices=("auto", "cpu", "tpu"),
     )
-    eval_batch_size: int = setting(64, "Windows of a batch in prediction.", at_least=1)
+    eval_batch_size: int = setting(
+        64, "The number of windows in a batch of prediction or evaluation.", at_least=1
+    )
     pack: bool = setting(
         True,
         "Put several texts into a row, each as if it were alone; false: pad each to "
@@ -140,7 +142,9 @@ class CommonSettings(BaseSettings):
         "Score on only this many examples of the development set (0: all), drawn at random, the "
         "same ones for every seed and every model. scores.json says how many of how many.",
     )
-    max_test_examples: int = setting(0, "The same of the test set.")
+    max_test_examples: int = setting(
+        0, "Score on only this many examples of the test set (0: all), as max_dev_examples."
+    )
     learning_rate: float = setting(2e-4, "The highest learning rate, of the head.", above=0)
     schedule: str = setting(
         "linear",
@@ -170,8 +174,8 @@ class CommonSettings(BaseSettings):
     )
     weight_decay_rate: float = setting(0.0, "Decoupled weight decay of Adam.")
     adam_beta_1: float = setting(0.9, "Decay of Adam's average of gradients.", below=1)
-    adam_beta_2: float = setting(0.999, "Decay of Adam's average of their squares.", below=1)
-    adam_epsilon: float = setting(1e-6, "Added to the root of that average.", above=0)
+    adam_beta_2: float = setting(0.999, "Decay of Adam's average of squared gradients.", below=1)
+    adam_epsilon: float = setting(1e-6, "Added to the root of Adam's average of squares.", above=0)
     adam_bias_correction: bool = setting(
         False,
         "BERT's and ELECTRA's Adam does not correct the bias of its averages; PyTorch's and "
@@ -213,11 +217,15 @@ class CommonSettings(BaseSettings):
         "hidden_dropout_prob.",
         below=1,
     )
-    attention_probs_dropout_prob: float = setting(0.1, "Dropout of attention.", below=1)
+    attention_probs_dropout_prob: float = setting(
+        0.1, "The share of attention weights that dropout sets to 0.", below=1
+    )
     num_trials: int = setting(
         5, "Runs that differ in nothing but their seed: seed, seed + 1, ...", at_least=1
     )
-    seed: int = setting(0, "The seed of the first trial.")
+    seed: int = setting(
+        0, "The seed of the first trial; the next ones have seed + 1, seed + 2, ..."
+    )
 
     run: FinetuningRun = FinetuningRun()
 

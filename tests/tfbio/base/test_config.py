@@ -2,12 +2,14 @@
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from tfbio.base import config
 from tfbio.base.config import ConfigError, load
+from tfbio.base.limits import Limits
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.task_types.finetuning_config import FinetuningConfig
 
@@ -127,7 +129,7 @@ def test_the_description_names_every_setting():
         "learning_rate = 0.0005 (above 0)",
         "encoder.hidden_size = 256 (at least 1)",
         'objective = "electra" (electra or mlm)',
-        "run.jit_compile = false",
+        "run.jit_compile = false (true or false)",
     ):
         assert f"  {line}\n      " in text
 
@@ -244,15 +246,19 @@ def test_every_setting_is_in_the_lists():
 @pytest.mark.parametrize("each, name, expected, field", EVERY, ids=ids(EVERY))
 def test_every_setting_says_what_it_means_and_takes(each, name, expected, field):
     limits, meaning = field.metadata["limits"], field.metadata["meaning"]
-    assert meaning.strip() == meaning and len(meaning) > 5 and meaning[-1] in ".)"
+    assert meaning.strip() == meaning and len(meaning) > 15 and meaning[-1] in ".)"
+    # `tfbio.help` prints it without those beside it.
+    assert not re.match("See |The same|Its ", meaning) and "as above" not in meaning
     assert limits.allow(field.default)
     # Every text but the comment is one of some choices, and every number has a lower bound.
     assert bool(limits.choices) == (expected is str and name != "comment")
     lower = limits.above is not None or limits.at_least is not None
     assert lower == (expected in (int, float))
-    line = f"  {name} = {json.dumps(field.default)}" + (f" ({limits})" if str(limits) else "")
+    others = {bool: "true or false", str: "any text", tuple: "a list of whole numbers, such as "}
+    allowed = str(limits) or others[expected]
+    line = f"  {name} = {json.dumps(field.default)} ({allowed}"
     described = config.describe(each)
-    assert f"\n{line}\n" in f"\n{described}"
+    assert f"\n{line}" in f"\n{described}"
     assert " ".join(meaning.split()) in " ".join(described.split())
 
 
@@ -300,7 +306,7 @@ def nested(name, value):
     ],
 )
 def test_limits_in_words(limits, said):
-    assert str(config.Limits(**limits)) == said
+    assert str(Limits(**limits)) == said
 
 
 @pytest.mark.parametrize(
