@@ -27,7 +27,7 @@ def main() -> None:
       SystemExit: the command has ended, with its exit code; 2: there is no such command.
     """
     name, *arguments = sys.argv[1:] or ["--help"]
-    if name == "help" and "help" not in console.COMMANDS:
+    if name == "help" and (not arguments or arguments[0] in console.COMMANDS):
         name, *arguments = [*arguments[:1], "--help"]
     if name in ("--help", "-h", "-help", "--helpfull"):
         print(_help())

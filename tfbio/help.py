@@ -1,7 +1,7 @@
 """Finds settings and flags of all commands by a word of their name or meaning.
 
   python -m tfbio.help learning_rate
-  python -m tfbio.help warm-up
+  python -m tfbio.help --warm-up    the same as: warm up
 
 Prints each setting and flag as it is typed, with its default, the values that it takes, its meaning
 and, of a setting, the recipes that set it. Several words must all be there. --help of a command
@@ -10,6 +10,7 @@ has all of its flags and settings.
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import functools
 import importlib
@@ -22,7 +23,7 @@ from typing import NamedTuple
 
 from absl import flags
 
-from tfbio.base import cli, config, messages
+from tfbio.base import cli, config, console, messages
 from tfbio.base.errors import UsageError
 from tfbio.base.limits import Limits
 from tfbio.objectives.pretraining_config import PretrainingConfig
@@ -103,7 +104,7 @@ def main(argv: list[str]) -> None:
     """
     words = [word for argument in argv[1:] for word in _plain(argument).split()]
     if argv[1:] in (["--help"], ["-h"]):
-        print(__doc__.strip())
+        print(console.renamed(_usage()))
         return
     if not words:
         raise UsageError("give a word to look for, such as learning_rate.")
@@ -111,7 +112,18 @@ def main(argv: list[str]) -> None:
     if not found:
         raise UsageError(_nothing(argv[1:]))
     found.sort(key=lambda entry: entry.distance(words))
-    print("\n\n".join(map(_shown, found)))
+    print(console.renamed("\n\n".join(map(_shown, found))))
+
+
+def _usage() -> str:
+    """Returns the text of --help."""
+    usage = argparse.ArgumentParser(
+        prog="python -m tfbio.help",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    usage.add_argument("word", nargs="+", help="a part of a name, or of a meaning")
+    return usage.format_help()
 
 
 def _plain(text: str) -> str:
