@@ -25,6 +25,7 @@ from (tfbio/task_types/task_table.py). Further flags:
   --set learning_rate=1e-4 --set train_batch_size=16    change single settings
   --sweep learning_rate=5e-5,1e-4 --sweep train_batch_size=16,32    every combination; the scores
                     on dev choose one, and sweep.md has the table
+  --keep_weights=best    removes the weights of the trials that are not chosen
   --tpu=NAME, --strategy=mirrored, --cpu_devices=2    a TPU; all GPUs; two cores
   --strategy=multi_worker    all machines that TF_CONFIG names, with the same command on each
   --dry_run    prints the steps, FLOPs, padding, memory and time of a run; without --output_dir
@@ -120,6 +121,13 @@ flags.DEFINE_multi_string(
     "Tries several values of one setting: name=value,value,... May be repeated, for every "
     "combination.",
 )
+flags.DEFINE_enum(
+    "keep_weights",
+    "all",
+    ["all", "best"],
+    "Which trials keep their weights: all; or the one with the best score on dev, of a --sweep "
+    "that of the chosen settings. Scores and predictions of all trials stay.",
+)
 flags.DEFINE_boolean(
     "dry_run",
     False,
@@ -181,6 +189,7 @@ _NOT_WITH = {
         "sweep",
         "stop_as",
         "seeds",
+        "keep_weights",
         "dry_run",
         "negative_label",
     ],
@@ -245,7 +254,7 @@ def _train() -> None:
     if not FLAGS.dry_run:
         _require_own_output(bool(swept))
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
-    from tfbio.runs import finetuning, finetuning_checks
+    from tfbio.runs import finetuning, finetuning_checks, kept_weights
     from tfbio.training import distribution
     from tfbio.weights import checkpoint_settings
 
@@ -274,9 +283,11 @@ def _train() -> None:
     alone = storage.only_writer(FLAGS.output_dir) if run.is_chief else contextlib.nullcontext()
     with distribution.interruptions(run.strategy), alone:
         if swept:
-            sweep.run(run, swept, settings)
+            sweep.run(run, swept, settings, FLAGS.keep_weights)
         else:
             finetuning.finetune(run)
+            if FLAGS.keep_weights == "best" and run.is_chief:
+                kept_weights.keep_best(FLAGS.output_dir)
 
 
 def _read_settings(task: Task) -> tuple[list[str], list[FinetuningConfig]]:

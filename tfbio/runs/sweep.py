@@ -111,7 +111,10 @@ def _has(values: Mapping, name: str) -> bool:
 
 
 def run(
-    of: finetuning.Run, swept: Sequence[str], settings: Sequence[FinetuningConfig]
+    of: finetuning.Run,
+    swept: Sequence[str],
+    settings: Sequence[FinetuningConfig],
+    keep_weights: str = "all",
 ) -> dict[str, Any]:
     """Runs a sweep: all settings that are not finished yet, of which dev's scores choose the best.
 
@@ -126,6 +129,8 @@ def run(
       of: the run, whose `output_dir` is that of the sweep, and whose settings are not used.
       swept: the names of the settings that differ.
       settings: the settings of each run.
+      keep_weights: "all"; or "best" to remove the weights of all trials but the best one of the
+        chosen settings, as soon as there is a better one.
 
     Returns:
       A dict, the content of `sweep.json`, scores as fractions: the strings "task" and "metric";
@@ -159,10 +164,11 @@ def run(
     for number, (each, row) in enumerate(zip(runs, rows, strict=True), start=1):
         of.say(f"Setting {number} of {len(rows)}: {row['folder']}")
         row |= _scores_on_dev(each)
-    trained = [row for row in rows if row["dev"]]
-    if not trained:
+        if keep_weights == "best" and of.is_chief:
+            _keep_best(runs, rows[:number])
+    chosen = _chosen(rows)
+    if chosen is None:
         raise UserError("no setting could be trained: try lower learning rates.")
-    chosen = max(trained, key=lambda row: row["mean"])  # the first of equals
     # All trials are there: this only sums them up.
     scores = _finetune(runs[rows.index(chosen)])
     summary = {
@@ -179,6 +185,27 @@ def run(
         storage.write_text(paths["md"], f"{table}\nChosen: `{chosen['folder']}`, {test}.\n")
         of.say(f"{table}\nChosen: {chosen['folder']}; see {paths['md']}")
     return summary
+
+
+def _chosen(rows: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """Returns the row of the settings that dev's scores choose; None if none could be trained."""
+    trained = [row for row in rows if row["dev"]]
+    return max(trained, key=lambda row: row["mean"], default=None)  # the first of equals
+
+
+def _keep_best(runs: Sequence[finetuning.Run], rows: Sequence[dict[str, Any]]) -> None:
+    """Removes the weights of all trials but the best one of the settings chosen so far."""
+    from tfbio.runs import kept_weights
+
+    chosen = _chosen(rows)
+    for run, row in zip(runs, rows, strict=False):
+        if row is not chosen:
+            kept_weights.remove_all(run.output_dir)
+        elif not kept_weights.keep_best(run.output_dir):
+            run.say(
+                f"{row['folder']} has no weights: a sweep with more settings removed them. Remove "
+                "the folder and run the same command to have them."
+            )
 
 
 def _scores_on_dev(run: finetuning.Run) -> dict[str, Any]:

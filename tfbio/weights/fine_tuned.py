@@ -6,7 +6,6 @@ Each function takes either. `fine_tuned_writer` writes either from what `read` r
 from __future__ import annotations
 
 import dataclasses
-import glob
 import json
 import os
 import re
@@ -15,7 +14,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tfbio.base import json_files, run_folders, storage
+from tfbio.base import json_files, run_folders
 from tfbio.base.config import load
 from tfbio.base.errors import UserError
 from tfbio.models.task_model import TaskModel
@@ -30,6 +29,7 @@ from tfbio.weights import (
     checkpoint_source,
     hugging_face_settings,
     hugging_face_weights,
+    trials,
     weight_names,
 )
 
@@ -109,27 +109,16 @@ def find_trial(model: str, say: Callable[[str], object] = print) -> str:
       ValueError, KeyError: the `sweep.json` in the folder is damaged.
     """
     folder = run_folders.chosen(os.path.abspath(model))
-    is_trial = os.path.isfile(os.path.join(folder, f"{checkpoint_source.TRIAL_WEIGHTS}.index"))
-    if is_trial or hugging_face_settings.is_one(folder):
+    if trials.has_weights(folder) or hugging_face_settings.is_one(folder):
         return folder
-    scores = {}
-    for path in sorted(storage.find(os.path.join(glob.escape(folder), "trial_*", "scores.json"))):
-        # A trial that is still being written is `trial_SEED.unfinished`.
-        if not os.path.dirname(path).endswith(".unfinished"):
-            trial = os.path.dirname(path)
-            scores[trial] = finetuning_files.read_trial(trial).dev
-    if not scores:
+    best, reason = (folder, "") if trials.is_one(folder) else trials.best_trial(folder)
+    if not trials.has_weights(best):
         raise UserError(
-            f"{model} holds no trial of a fine-tuned model: give the --output_dir of a finished "
-            "run_finetuning.py run, a trial_SEED in it, or a fine-tuned model of Hugging Face's."
+            f"{best} has no weights, which --keep_weights=best removed: give the run that its "
+            "sweep chose, or remove the folder of this trial and run its command again."
         )
-    if [*scores.values()] == [{}]:  # a converted model, see `fine_tuned_writer.write_trial`
-        return next(iter(scores))
-    metric = next(iter(next(iter(scores.values()))), "")
-    if any(metric not in dev for dev in scores.values()):
-        raise UserError(f"{model} has not the same dev scores of each trial: run the run again.")
-    best = max(scores, key=lambda trial: scores[trial][metric])
-    say(f"{best}: the best dev {metric} of {len(scores)} trial(s), {scores[best][metric]:.4f}")
+    if reason:
+        say(f"{best}: {reason}")
     return best
 
 

@@ -234,6 +234,7 @@ def test_a_killed_sweep_goes_on_where_it_was(shallow_encoder, roles_folder, tmp_
         ),
         *(f"--set={setting}" for setting in settings),
         *("--sweep=learning_rate=1e-6,3e-3", "--sweep=train_batch_size=16"),
+        "--keep_weights=best",
     ]
     folders = [out / f"learning_rate={rate},train_batch_size=16" for rate in ("1e-06", "0.003")]
     with forked.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
@@ -261,6 +262,9 @@ def test_a_killed_sweep_goes_on_where_it_was(shallow_encoder, roles_folder, tmp_
     best = means.index(max(means))
     assert found["chosen"] == folders[best].name
     assert found["test"]["mean"] == pytest.approx(tests[best])
+    dev = found["settings"][best]["dev"]
+    kept = folders[best] / f"trial_{dev.index(max(dev))}"
+    assert [path.parent for path in out.glob("*/trial_?/model.index")] == [kept]
     # Before the choice nothing was said of the test set.
     choice = f"sentence_roles: test accuracy {tests[best]:.4f}"
     assert "test accuracy" not in "".join(seen)
