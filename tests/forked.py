@@ -46,7 +46,7 @@ class Popen:
     def __init__(self, command, cwd=None, env=None, stdout=None, stderr=None):
         assert command[0] == sys.executable, command
         env = dict(os.environ if env is None else env)
-        assert all(env.get(name) == os.environ.get(name) for name in _READ_AT_IMPORT)
+        assert not [name for name in _READ_AT_IMPORT if env.get(name) != os.environ.get(name)]
         self.args, self.returncode = command, None
         self.stdout = self.stderr = None
         ours = []  # the ends of pipes that the program writes to

@@ -33,7 +33,7 @@ class Article:
             assert not attributes["class"].endswith(" cut")
             place = parts[0][0]
             for start, text in parts:
-                assert start == place
+                assert start == place, text
                 place = start + len(text)
             found.append((attributes["data-type"], parts[0][0], place))
         return [(kind, start, end, self.text[start:end]) for kind, start, end in found]

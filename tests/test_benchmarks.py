@@ -87,9 +87,9 @@ def test_shuffled_labels_are_the_same_labels_of_other_examples(pairs_folder, tmp
         for split in ("train", "heldout"):
             before = sentence_pairs.read_examples(str(pairs_folder), manifest, split)
             after = sentence_pairs.read_examples(str(folder), shuffled, split)
-            assert sorted(before.labels) == sorted(after.labels)
-            assert before.labels.tolist() != after.labels.tolist()
-            assert set(after.labels) == {0, 1}
+            assert sorted(before.labels) == sorted(after.labels), (seed, split)
+            assert before.labels.tolist() != after.labels.tolist(), (seed, split)
+            assert set(after.labels) == {0, 1}, (seed, split)
             np.testing.assert_array_equal(before.input_ids, after.input_ids)
             np.testing.assert_array_equal(before.segment_lengths, after.segment_lengths)
             dealt.append(after.labels.tolist())

@@ -54,7 +54,7 @@ def test_a_family_keeps_all_that_is_not_the_same_for_all(name):
 def test_all_have_one_size_but_for_albert():
     shapes = {name: settings_of(name).encoder for name in FAMILIES}
     for name, shape in shapes.items():
-        assert shape.num_hidden_layers == 4 and shape.vocab_size == VOCABULARY
+        assert shape.num_hidden_layers == 4 and shape.vocab_size == VOCABULARY, name
         if not name.startswith("biom_albert"):
             assert (shape.hidden_size, shape.embedding_size) == (256, 256)
             assert (shape.num_attention_heads, shape.intermediate_size) == (4, 1024)

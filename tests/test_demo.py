@@ -60,13 +60,13 @@ def test_the_reports_figures_are_those_of_the_runs(finished):
     assert f"{held_out['loss'][-1][1]:.4f}" in text
     for name in ("finetuned", "from_scratch"):
         scores = json.loads((folder / name / "scores.json").read_text())
-        assert len(scores["trials"]) == 3
-        assert f"| {100 * scores['mean']:.2f} | {100 * scores['std']:.2f} |" in text
+        assert len(scores["trials"]) == 3, name
+        assert f"| {100 * scores['mean']:.2f} | {100 * scores['std']:.2f} |" in text, name
         for trial in scores["trials"]:
             path = folder / name / f"trial_{trial['seed']}" / "test_predictions.tsv"
             rows = [row.split("\t") for row in path.read_text("utf-8").split("\n")[1:-1]]
             right = sum(label == predicted for _, label, predicted, *_ in rows)
-            assert trial["test"]["accuracy"] == pytest.approx(right / len(rows))
+            assert trial["test"]["accuracy"] == pytest.approx(right / len(rows)), name
 
 
 @pytest.mark.slow

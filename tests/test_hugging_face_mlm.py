@@ -57,5 +57,5 @@ def test_the_head_of_words_on_masked_positions_gives_the_loss_of_transformers(fa
         for _ in range(10):
             step(*whole)
         later = model.own_loss(*whole)
-        assert later < loss - 0.1
+        assert later < loss - 0.1, step
         loss = later

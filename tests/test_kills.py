@@ -25,6 +25,6 @@ def test_each_stage_ends_with_the_bytes_of_an_undisturbed_run(tmp_path):
         expected = [TIMES or 2] * 3 + [TIMES or 1] * 3
         # A stage with fewer changes of files than that is killed at each of them.
         assert all(0 < n <= most for n, most in zip(counts, expected, strict=True)), (name, counts)
-        assert counts[0] == counts[1] == counts[2] and counts[3] == counts[4] == counts[5]
+        assert counts[0] == counts[1] == counts[2] and counts[3] == counts[4] == counts[5], name
         held, tried = map(int, re.fullmatch(r"(\d+) of (\d+)", disks).groups())
-        assert held == tried
+        assert held == tried, name

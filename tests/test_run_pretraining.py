@@ -154,9 +154,9 @@ def test_examples_that_are_not_there_leave_nothing_behind(tmp_path):
     for folder, words in (("nowhere", "there is no folder"), ("empty", "has no manifest.json")):
         model_dir = tmp_path / "model"
         done = run(f"--examples={tmp_path / folder}", f"--model_dir={model_dir}")
-        assert done.returncode == 1 and "Traceback" not in done.stderr
-        assert words in done.stderr and "python -m data_prep.examples" in done.stderr
-        assert not model_dir.exists()
+        assert done.returncode == 1 and "Traceback" not in done.stderr, folder
+        assert words in done.stderr and "python -m data_prep.examples" in done.stderr, folder
+        assert not model_dir.exists(), folder
 
 
 def test_settings_that_do_not_fit_the_examples_are_named(examples_folder, tmp_path):

@@ -41,7 +41,7 @@ def test_the_models_have_the_parameters_that_the_names_say():
     """Shin et al. (2020), section 3: 345 million, 800 million and 1.2 billion, to 5 %."""
     for name, millions in (("345m", 345), ("800m", 800), ("1.2b", 1200)):
         count = objective_cost.parameters(scale.settings(name)).encoder
-        assert count / 1e6 == pytest.approx(millions, rel=0.05)
+        assert count / 1e6 == pytest.approx(millions, rel=0.05), name
 
 
 def test_every_model_is_compiled_for_a_v3():

@@ -242,8 +242,8 @@ def test_every_bad_file_is_named_and_counted(outcome):
     for name, sentence in expected.items():
         (problem,) = [p for p in manifest.problems if p.startswith(f"{name}: ")]
         assert problem[len(name) + 2 :].startswith(sentence) or sentence in problem
-        assert problem.endswith(".") and problem.isprintable()
-        assert f"left out {problem}" in done.stdout.splitlines()
+        assert problem.endswith(".") and problem.isprintable(), name
+        assert f"left out {problem}" in done.stdout.splitlines(), name
     assert done.stdout.count("\nleft out ") == len(expected)
     assert "Traceback" not in done.stdout + done.stderr
     counts = manifest.counts

@@ -52,7 +52,7 @@ def test_documents_of_real_articles(documents_folder, pubmed_slice):
     assert {d.source for d in result.values()} == {path.name for path in pubmed_slice.iterdir()}
     for id_, document in result.items():
         citation = expected[id_]
-        assert document.title == citation.title
+        assert document.title == citation.title, id_
         # Sentences keep to their section, and together are its text.
         pairs = list(zip(document.sections, document.sentences, strict=True))
         for label, category, text in citation.sections:
@@ -61,10 +61,10 @@ def test_documents_of_real_articles(documents_folder, pubmed_slice):
             rest = text.replace(" ", "")
             while rest:
                 section, sentence = pairs.pop(0)
-                assert section == category
-                assert rest.startswith(sentence.replace(" ", ""))
+                assert section == category, (id_, label, text)
+                assert rest.startswith(sentence.replace(" ", "")), (id_, label, text)
                 rest = rest[len(sentence.replace(" ", "")) :]
-        assert not pairs
+        assert not pairs, id_
     # In the order of the files, and there of the articles.
     newest = {id_: index for index, id_ in enumerate(f"pmid:{c.pmid}" for c in read)}
     order = [newest[d.id] for d in read_documents(documents_folder)]
@@ -235,7 +235,7 @@ def test_every_text_of_real_files_is_a_document_or_a_line(pubmed_slice, tmp_path
     lines = left_out_of(tmp_path / "out")
     result = Counter(d.id for d in read_documents(tmp_path / "out"))
     assert result + Counter(line["id"] for line in lines) == expected
-    assert all(count == 1 for count in result.values())
+    assert not [count for count in result.values() if count != 1]
     reasons = Counter(line["reason"] for line in lines)
     assert reasons.pop("bad_input_file") == 1
     assert reasons == manifest.counts["left_out"]

@@ -68,7 +68,10 @@ def test_every_example_is_well_formed_and_the_counts_are_true(
     places = text = pieces = 0
     splits, labels = Counter(), Counter()
     for split, ids, lengths, label in read(tmp_path / "out"):
-        assert len(ids) == 128 and lengths.count(0) < len(lengths) == (8 if packing else 2)
+        assert len(ids) == 128 and lengths.count(0) < len(lengths) == (8 if packing else 2), (
+            split,
+            label,
+        )
         start = 0
         for bodies, end in pieces_of(ids, lengths, vocab):
             pieces += 1
@@ -79,7 +82,7 @@ def test_every_example_is_well_formed_and_the_counts_are_true(
             for id_ in set().union(*whose):
                 splits[split, is_held_out(id_, 0.2)] += 1
             text += sum(len(body) - body.count(vocab["[SEP]"]) for body in bodies)
-        assert set(ids[start:]) <= {vocab["[PAD]"]}
+        assert set(ids[start:]) <= {vocab["[PAD]"]}, (split, lengths, label)
         places += start
         labels[label] += 1
     # No held-out text is in a training example, nor the other way round.
@@ -130,8 +133,8 @@ def pieces_of(ids, lengths, vocab):
 def assert_of_one_document(bodies, whose, vocab, objective_of_swapped):
     """Checks that a segment is of one document, and so are the two of a piece, unless labelled."""
     special = {vocab["[SEP]"], vocab["[CLS]"]}
-    assert all(special.isdisjoint(body) for body in bodies)
-    assert all(len(owners) <= 1 for owners in whose)
+    assert not [body for body in bodies if not special.isdisjoint(body)]
+    assert not [owners for owners in whose if not (len(owners) <= 1)]
     if objective_of_swapped == "next_sentence":
         assert not whose[0] & whose[1]
     else:

@@ -70,9 +70,9 @@ def test_documents_are_measured_word_by_word(documents_folder, vocab_file, byte_
         ]
         ids, _ = encoder(texts)
         result = fertility.measure(encoder, words)
-        assert result.tokens_per_word == len(ids) / words.total()
-        assert result.unknown == (ids == encoder.unk_id).mean()
-        assert 0.3 < result.whole < 1 < result.tokens_per_word < 3
+        assert result.tokens_per_word == len(ids) / words.total(), path
+        assert result.unknown == (ids == encoder.unk_id).mean(), path
+        assert 0.3 < result.whole < 1 < result.tokens_per_word < 3, path
 
 
 def test_a_word_that_is_unknown_is_not_kept_whole(vocab_file):

@@ -37,9 +37,9 @@ def test_real_abstracts(documents_folder, tmp_path):
         with open(output / f"{split}.tsv", encoding="utf-8", newline="") as stream:
             rows = list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
         counts = manifest.counts[split]
-        assert len(rows) == counts["sentences"] > 10
+        assert len(rows) == counts["sentences"] > 10, split
         ids = {row["id"] for row in rows}
-        assert len(ids) == counts["articles"]
+        assert len(ids) == counts["articles"], split
         for id_ in ids:
             assert is_held_out(id_, 0.3) == (split != "train")
             own = [(row["label"], row["sentence"]) for row in rows if row["id"] == id_]
@@ -47,7 +47,7 @@ def test_real_abstracts(documents_folder, tmp_path):
             assert own == list(zip(labels, documents[id_].sentences, strict=True))
         for label in sentence_roles.LABELS:
             assert counts[label] == sum(row["label"] == label for row in rows)
-        assert not seen.keys() & ids
+        assert not seen.keys() & ids, split
         seen |= dict.fromkeys(ids, split)
     assert seen.keys() == used
     verify(output, read_manifest(output, "sentence_roles"), full=True)

@@ -254,11 +254,11 @@ def test_gold_fed_back_scores_100_against_the_raw_file(name, split):
     tokenizer = tokenization.load_tokenizer(reference.PUBMEDBERT)
     for length in LENGTHS[split] if tagged else (16,):
         predicted = gold_fed_back(task, examples, tokenizer, length)
-        assert next(iter(task.score(examples, predicted).values())) == pytest.approx(1.0)
+        assert next(iter(task.score(examples, predicted).values())) == pytest.approx(1.0), length
         if task.task_type == "regression":
             np.testing.assert_allclose(predicted, [x.label for x in examples], rtol=1e-6)
         else:
-            assert list(predicted) == [x.tags if tagged else x.label for x in examples]
+            assert list(predicted) == [x.tags if tagged else x.label for x in examples], length
 
 
 LABELLED = [

@@ -138,14 +138,17 @@ def test_the_figures_are_those_of_the_runs(write, tmp_path):
                 x for x in rows if (x["model"], x["task"], x["metric"]) == ("ours", task, name)
             )
             both = [100 * figure, 100.0]
-            assert float(row["figure"]) == pytest.approx(np.mean(both))
-            assert float(row["median"]) == pytest.approx(np.mean(both))
+            assert float(row["figure"]) == pytest.approx(np.mean(both)), (task, name)
+            assert float(row["median"]) == pytest.approx(np.mean(both)), (task, name)
             # Of two numbers the sample's deviation is their difference / sqrt(2).
-            assert float(row["std"]) == pytest.approx((100 - 100 * figure) / np.sqrt(2))
-            assert [float(x) for x in row["values"].split()] == pytest.approx(both)
-            assert row["seeds"] == "2" and row["source"] == f"{tmp_path}/ours/{task}"
+            assert float(row["std"]) == pytest.approx((100 - 100 * figure) / np.sqrt(2)), (
+                task,
+                name,
+            )
+            assert [float(x) for x in row["values"].split()] == pytest.approx(both), (task, name)
+            assert row["seeds"] == "2" and row["source"] == f"{tmp_path}/ours/{task}", name
             if name == metric:
-                assert float(row["low"]) <= float(row["figure"]) <= float(row["high"])
+                assert float(row["low"]) <= float(row["figure"]) <= float(row["high"]), (task, name)
     assert {"model": "BioBERT", "data_set": "BC5-chem", "figure": "92.85"}.items() <= next(
         row for row in rows if row["model"] == "BioBERT"
     ).items()
@@ -452,7 +455,7 @@ def test_no_column_is_empty_and_all_files_have_the_same_figures(write, tmp_path)
         header, rows = table_of(path.parent, title)
         for name, cells in rows.items():
             assert f"{name} & {' & '.join(cells)} \\\\\n" in latex
-            assert all(any(row[i] for row in rows.values()) for i in range(len(cells)))
+            assert not [i for i in range(len(cells)) if not any(row[i] for row in rows.values())]
     (row,) = read_runs(path.parent)
     assert (row["dev"], row["dev_set"], row["figure"]) == ("25.0", "4 of 1,000", "75.0")
     (row,) = (row for row in read_csv(path.parent) if row["model"] == "trivial")
@@ -490,10 +493,10 @@ def test_latex_has_what_latex_needs(write, own_data, tmp_path):
     for table in plain.split(r"\begin{tabular}")[1:]:
         columns = re.match(r"\{([lr]+)\}", table)[1]
         rows = [line for line in table.split("\n") if line.endswith(r" \\")]
-        assert len(rows) > 1
-        assert {row.count("&") for row in rows} == {len(columns) - 1}
+        assert len(rows) > 1, table
+        assert {row.count("&") for row in rows} == {len(columns) - 1}, table
         # There they would be an argument of the line before.
-        assert not any(row.startswith(("[", "*")) for row in rows)
+        assert not any(row.startswith(("[", "*")) for row in rows), table
     assert r"\_b \& \{c\} \#1 \$" in text and r"my\_data \& 50\% (classification)" in text
     if shutil.which("pdflatex"):
         (output / "main.tex").write_text(DOCUMENT)

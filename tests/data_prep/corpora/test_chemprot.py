@@ -122,11 +122,11 @@ def test_markers_instead_of_dummies(punkt):
         for (id_, masked, label), (own_id, marked, own_label) in zip(
             both[0][split], both[1][split], strict=True
         ):
-            assert (own_id, own_label) == (id_, label)
+            assert (own_id, own_label) == (id_, label), split
             dummies = iter(re.findall(r"@(?:CHEMICAL|GENE)\$", masked))
             if "@CHEM-GENE$" not in masked:
                 pattern = r"\[S([12])\] .*? \[E\1\]"
-                assert re.sub(pattern, lambda _, each=dummies: next(each), marked) == masked
+                assert re.sub(pattern, lambda _, each=dummies: next(each), marked) == masked, split
 
 
 def test_a_mention_over_the_end_of_a_sentence_is_in_none():

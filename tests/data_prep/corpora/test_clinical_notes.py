@@ -84,14 +84,14 @@ def test_every_mention_is_found_again_or_counted(tmp_path):
         mentions = [clinical_notes.Mention("x", (tuple(span),)) for span in spans]
         counts = Counter()
         rows = clinical_notes.tagged("n", text, mentions, counts)
-        assert counts[clinical_notes.MENTIONS] == 3
+        assert counts[clinical_notes.MENTIONS] == 3, case
         path = tmp_path / f"{case}.tsv"
         path.write_text("".join("\t".join(row) + "\n" for row in rows))
         if not any(len(row) == 2 for row in rows):
             continue
         sentences = tagged_words.read(str(path))
         words = [match.span() for match in clinical_notes.WORD.finditer(text)]
-        assert sum(len(x.words) for x in sentences) == len(words)
+        assert sum(len(x.words) for x in sentences) == len(words), case
         result, before = set(), 0
         for sentence in sentences:
             for _, first, last in tag_schemes.entities(sentence.tags, strict=True):
@@ -104,7 +104,7 @@ def test_every_mention_is_found_again_or_counted(tmp_path):
             if inside:
                 alone.add((inside[0][0], inside[-1][1]))
         if not counts[clinical_notes.OVERLAPPED]:
-            assert result == alone
+            assert result == alone, case
             whole += 1
     assert whole > 100
 

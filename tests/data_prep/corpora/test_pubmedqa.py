@@ -28,24 +28,26 @@ def test_the_published_splits(command, tmp_path):
         assert [row[0] for row in rows] == (known | known["folds"]["0"])[split]
         for pmid, question, context, label in rows:
             entry = entries[pmid]
-            assert question == entry["QUESTION"].replace("\n", " ")
-            assert context == " ".join(entry["CONTEXTS"]).replace("\n", " ")
+            assert question == entry["QUESTION"].replace("\n", " "), (split, label)
+            assert context == " ".join(entry["CONTEXTS"]).replace("\n", " "), (split, label)
             assert label == entry["final_decision"]
     # What the corpus's makers published of the test half.
     truth = json.loads((data / "test_ground_truth.json").read_text())
     assert {row[0]: row[3] for row in rows} == truth
     for fold, ids in known["folds"].items():
         splits = pubmedqa.read_examples(data, int(fold))
-        assert {split: [row[0] for row in splits[split]] for split in ids} == ids
+        assert {split: [row[0] for row in splits[split]] for split in ids} == ids, fold
 
 
 def test_splits_have_all_questions_once():
     labels = {str(i): "yes" if i % 2 else "no" if i % 6 else "maybe" for i in range(240)}
     for fold in range(pubmedqa.FOLDS):
         splits = pubmedqa.draw_splits(labels, fold)
-        assert sorted(sum(splits.values(), [])) == sorted(labels)
-        assert [len(splits[split]) for split in corpus_splits.SPLITS] == [108, 12, 120]
-        assert Counter(labels[pmid] for pmid in splits["dev"]) == {"yes": 6, "no": 4, "maybe": 2}
+        assert sorted(sum(splits.values(), [])) == sorted(labels), fold
+        assert [len(splits[split]) for split in corpus_splits.SPLITS] == [108, 12, 120], fold
+        assert Counter(labels[pmid] for pmid in splits["dev"]) == {"yes": 6, "no": 4, "maybe": 2}, (
+            fold
+        )
 
 
 GOOD = {"QUESTION": "Is it?", "CONTEXTS": ["It", "is."], "final_decision": "yes"}

@@ -40,7 +40,7 @@ def test_every_word_of_the_body_is_there_once_and_in_order(tmp_path, real, name)
             f"differences (expected, found): {missing}"
         )
         assert matched >= 0.995 * len(expected[kind])
-        assert len(result) - matched <= 0.005 * len(result)
+        assert len(result) - matched <= 0.005 * len(result), kind
     assert len(words(article.body, "paragraph")) > 1500
     texts = Counter(p.text for p in article.body if p.kind == "paragraph" and len(p.text) > 100)
     assert set(texts.values()) == {1}

@@ -42,8 +42,8 @@ SCIENCE = "It was shown that p < 0.05."
 def test_lines_of_publishers_are_removed(line):
     for text in (f"{SCIENCE} {line}", f"{SCIENCE}{line}", f"{SCIENCE} {line} {line}"):
         left, removed = boilerplate.without_boilerplate(text)
-        assert left == SCIENCE
-        assert removed
+        assert left == SCIENCE, text
+        assert removed, text
     assert boilerplate.without_boilerplate(line)[0] == ""
 
 

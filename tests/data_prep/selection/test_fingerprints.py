@@ -85,8 +85,10 @@ def test_ngrams_are_equal_where_the_words_are(abstracts, n):
         words = fingerprints.words(text)
         tuples = [tuple(words[i : i + n].tolist()) for i in range(len(words) - n + 1)]
         grams = fingerprints.ngrams(words, n).tolist()
-        assert len(grams) == len(tuples)
-        assert len(set(grams)) == len(set(tuples)) == len(set(zip(grams, tuples, strict=True)))
+        assert len(grams) == len(tuples), text
+        assert len(set(grams)) == len(set(tuples)) == len(set(zip(grams, tuples, strict=True))), (
+            text
+        )
 
 
 def test_ngrams_do_not_depend_on_their_place():

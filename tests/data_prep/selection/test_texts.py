@@ -131,6 +131,6 @@ def test_all_texts_pass_the_same_checks(tmp_path):
         "NOTEEVENTS.csv": table(note(1, "ECG", words)),
     }.items():
         (candidate,) = read(tmp_path / name, content, excluded)
-        assert (candidate.reason, candidate.documents) == ("excluded_by_text", ())
+        assert (candidate.reason, candidate.documents) == ("excluded_by_text", ()), name
         (candidate,) = read(tmp_path / name, content, min_words=50)
-        assert (candidate.reason, candidate.documents) == ("too_short", ())
+        assert (candidate.reason, candidate.documents) == ("too_short", ()), name

@@ -50,6 +50,9 @@ def test_packing_takes_documents_of_any_size():
         for max_length in (8, 64, 128):
             examples = list(packing.pack(documents, max_length, random.Random(0)))
             taken = sorted(span for pieces in examples for p in pieces for span in p.first)
-            assert [i for a, b in taken for i in range(a, b)] == list(range(ends[-1]))
+            assert [i for a, b in taken for i in range(a, b)] == list(range(ends[-1])), (
+                lengths,
+                max_length,
+            )
             for pieces in examples:
-                assert sum(size(piece)[0] for piece in pieces) <= max_length
+                assert sum(size(piece)[0] for piece in pieces) <= max_length, lengths

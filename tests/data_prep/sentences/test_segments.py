@@ -136,7 +136,7 @@ def test_pairs_keep_to_the_rules(sentences, bounds, ids, max_length, albert):
         else:
             pieces = segments.next_sentence(bounds, index, max_length, rng)
         ours = [(tokens_of(p.first, ids), tokens_of(p.second, ids), p.label) for p in pieces]
-        assert ours == expected
+        assert ours == expected, index
         labels.update(label for _, _, label in ours)
     # BERT's odds are not even: a lone sentence always gets a random one.
     share = labels[1] / labels.total()

@@ -23,7 +23,7 @@ def test_the_model_says_what_spacy_says(split, texts):
             ends |= {sentence.start_char} if set(before) & set(".?!…") else set()
             in_mid_air += not set(before) & set(".?!…") and sentence.start > 0
         expected = [text[a:b].strip() for a, b in itertools.pairwise(sorted(ends))]
-        assert parts == [part for part in expected if part]
+        assert parts == [part for part in expected if part], text
         boundaries += len(parts) - 1
     assert boundaries > 1000
     assert in_mid_air < boundaries / 200

@@ -41,9 +41,9 @@ def test_entities(make_trial, cpu, tmp_path, task_type, labels, known, changes):
         assert [(x.label, x.start, x.end, x.text) for x in entities] == [
             (x["type"], x["start"], x["end"], x["text"]) for x in line["entities"]
         ]
-        assert all(text[x.start : x.end] == x.text for x in entities)
+        assert not [x for x in entities if text[x.start : x.end] != x.text]
         scores = [x["score"] for x in line["entities"]]
-        assert [x.score for x in entities] == pytest.approx(scores, abs=1e-4)
+        assert [x.score for x in entities] == pytest.approx(scores, abs=1e-4), text
     assert sum(map(len, found)) > 3 and not found[2]
     one = model(TEXTS[1])
     assert [(x.label, x.start, x.end) for x in one] == [(x.label, x.start, x.end) for x in found[1]]

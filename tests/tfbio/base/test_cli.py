@@ -113,7 +113,7 @@ def test_what_users_do_wrong_is_one_sentence(script, flag, code, said):
 def test_help_is_no_failure(script):
     for flag in ("--help", "--helpshort", "--helpfull"):
         done = script(flag)
-        assert (done.returncode, done.stderr) == (0, "") and "Whom to greet." in done.stdout
+        assert (done.returncode, done.stderr) == (0, "") and "Whom to greet." in done.stdout, flag
 
 
 @pytest.mark.parametrize(

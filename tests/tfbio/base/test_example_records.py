@@ -27,7 +27,7 @@ def test_a_record_holds_the_numbers_of_its_row(vocab_size, id_type, objective):
     assert len(set(map(len, records))) == 1
     for record, row in zip(records, rows, strict=True):
         features = parse_example(record)
-        assert features.keys() == set(own.row_type.names)
+        assert features.keys() == set(own.row_type.names), row
         np.testing.assert_array_equal(
             np.frombuffer(features["input_ids"][0], id_type), row["input_ids"]
         )
@@ -50,4 +50,4 @@ def test_records_are_those_of_protobuf(vocab_size, labelled):
         features = {name: [row[name].tobytes()] for name in ("input_ids", "segment_lengths")}
         if labelled:
             features["label"] = [int(row["label"])]
-        assert record == serialize_example(features)
+        assert record == serialize_example(features), row

@@ -51,7 +51,7 @@ def test_what_a_killed_writer_left_half_written_goes(tmp_path):
     (tmp_path / "out").mkdir()
     for output, file in (("out", "out/a.json"), ("b.json", "b.json")):
         words = [sys.executable, "-c", program, str(tmp_path / output), str(tmp_path / file)]
-        assert subprocess.run(words, check=False).returncode == -9
+        assert subprocess.run(words, check=False).returncode == -9, file
     for name in ("b.json.tmp", "out/own.tmp", "c.json.0123456789abcdef0123456789abcdef.tmp"):
         (tmp_path / name).touch()  # of others
     assert len(list(tmp_path.rglob("*.tmp"))) == 5

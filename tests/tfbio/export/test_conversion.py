@@ -508,7 +508,7 @@ def test_the_original_code_gets_what_came_from_transformers(pretrained, tmp_path
     _, model, _, _ = read(pretrained)
     for number, folder in enumerate((source, run)):
         path = conversion.to_original_electra(folder, str(tmp_path / f"original_{number}"))
-        assert path.endswith("model.ckpt-0")
+        assert path.endswith("model.ckpt-0"), (number, folder)
         other = electra.Electra(model.config)
         tensorflow1_weights.load(path, other)
         for one, two in zip(model.variables, other.variables, strict=True):

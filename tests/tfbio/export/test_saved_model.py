@@ -95,7 +95,7 @@ def assert_types(found, int32=(), float32=(), string=(), bool=()):
     types = {"int32": int32, "float32": float32, "string": string, "bool": [*bool, "truncated"]}
     expected = {name: dtype for dtype, names in types.items() for name in names}
     assert {name: value.dtype.name for name, value in found.items()} == expected
-    assert all(f"`{name}`" in saved_model.__doc__ for name in expected)
+    assert not [name for name in expected if f"`{name}`" not in saved_model.__doc__]
 
 
 def strings(values):
@@ -153,9 +153,9 @@ def test_the_command_makes_an_encoder_that_takes_strings_or_ids(
     assert list(graph.meta_info_def.tags) == ["serve"]
     for name in ("serving_default", "ids"):
         signature = graph.signature_def[name]
-        assert signature.method_name == "tensorflow/serving/predict"
+        assert signature.method_name == "tensorflow/serving/predict", name
         for tensor in (*signature.inputs.values(), *signature.outputs.values()):
-            assert tensor.name and tensor.tensor_shape.dim[0].size == -1
+            assert tensor.name and tensor.tensor_shape.dim[0].size == -1, name
 
 
 def test_what_cannot_be_written_is_named(

@@ -145,8 +145,8 @@ def test_bioc_of_another_writer_is_read(tmp_path):
         (tmp_path / f"{name}.json").write_text(json.dumps(value))
     for path in document_formats.find_files([str(tmp_path)]):
         (read,) = document_formats.read(path)
-        assert (read.id, read.text) == ("7", "A t\u00eftle\n\nOne \U0001f9ec.")
-        assert read.passages == (Passage(0, 7, "title"), Passage(9, 15, ""))
+        assert (read.id, read.text) == ("7", "A t\u00eftle\n\nOne \U0001f9ec."), path
+        assert read.passages == (Passage(0, 7, "title"), Passage(9, 15, "")), path
 
 
 def test_what_xml_cannot_hold_is_named(tmp_path):

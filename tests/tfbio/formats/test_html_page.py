@@ -104,8 +104,8 @@ def test_entities_may_nest_and_cross_in_any_way(tmp_path):
         assert own.text == document.text
         for number, entity in enumerate(entities, start=1):
             attributes, parts = own.marks[str(number)]
-            assert attributes["data-type"] == entity.type
-            assert not attributes["class"].endswith(" cut")
+            assert attributes["data-type"] == entity.type, number
+            assert not attributes["class"].endswith(" cut"), number
             covered = [at for start, text in parts for at in range(start, start + len(text))]
             assert covered == [*range(entity.start, entity.end)], (document, entity)
 
@@ -212,7 +212,7 @@ def test_documents_are_not_held_in_memory(tmp_path):
             alive.append(weakref.ref(document))
             yield document, [Entity("X", 2, 6, 0.5)]
             del document
-            assert sum(one() is not None for one in alive) <= 1
+            assert sum(one() is not None for one in alive) <= 1, number
 
     text = written(tmp_path / "a.html", "html", documents())
     assert len(html_pages.Page(text).articles) == 20

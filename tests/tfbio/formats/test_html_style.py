@@ -83,7 +83,7 @@ def test_a_higher_score_has_a_stronger_colour(colors, scheme):
     own = colors[scheme]
     for number in range(len(html_style.COLORS)):
         steps = [contrast(own[f"t{number}", f"s{shade}"], own["page",]) for shade in range(5)]
-        assert steps == sorted(steps) and len(set(steps)) == 5
+        assert steps == sorted(steps) and len(set(steps)) == 5, number
     scores = (0, 0.499, 0.5, 0.7, 0.9, 0.98, 0.99, 1, None)
     assert [html_style.shade(score) for score in scores] == [0, 0, 1, 2, 3, 3, 4, 4, 4]
 

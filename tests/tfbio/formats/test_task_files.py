@@ -236,4 +236,4 @@ def test_a_mistake_is_named_with_its_place(write, read, content, message):
             read(path)
         said = str(error.value)
         assert re.match(re.escape(path) + ", " + message, said), said
-        assert said.endswith(".") and "\n" not in said
+        assert said.endswith(".") and "\n" not in said, path

@@ -285,4 +285,4 @@ def test_a_packed_document_is_encoded_as_if_alone(offset):
                 *(tf.constant(values[row, own][None]) for values in (ids, mask, segments))
             )
             np.testing.assert_allclose(packed[row, own], alone[0], atol=1e-5)
-            assert np.abs(together[row, own] - alone[0]).max() > 0.01
+            assert np.abs(together[row, own] - alone[0]).max() > 0.01, number

@@ -74,7 +74,7 @@ def test_hashed_bits_look_random():
         assert abs(neighbours.mean() - 0.5) < 5 * 0.5 / np.sqrt(neighbours.size)
     for key in ([8, 9], [7, 10]):
         other = randomness.hashed_bits(one.shape, *tf.constant(key, tf.uint32)).numpy() >= 2**31
-        assert abs((high == other).mean() - 0.5) < 5 * 0.5 / np.sqrt(n)
+        assert abs((high == other).mean() - 0.5) < 5 * 0.5 / np.sqrt(n), key
     assert stats.kstest(one.numpy().ravel() / 2**32, "uniform").pvalue > 1e-4
 
 

@@ -84,13 +84,13 @@ def test_the_recipes_are_bio_lms():
     for name in ("distilled", "distilled_aligned", "control"):
         settings = recipe(f"biolm_base_{name}")
         weights = settings.distillation
-        assert settings.encoder == base.encoder
+        assert settings.encoder == base.encoder, name
         assert weights.cosine_weight == (printed["cosine"] if "aligned" in name else 0)
         if name == "control":
-            assert not weights.has_teacher
+            assert not weights.has_teacher, name
             continue
-        assert (weights.mlm_weight, weights.kl_weight) == (printed["mlm"], printed["kl"])
-        assert weights.temperature == printed["temperature"]
+        assert (weights.mlm_weight, weights.kl_weight) == (printed["mlm"], printed["kl"]), name
+        assert weights.temperature == printed["temperature"], name
         teacher = weights.teacher(settings.encoder)
         heads = large.num_attention_heads
-        assert dataclasses.replace(teacher, num_attention_heads=heads) == large
+        assert dataclasses.replace(teacher, num_attention_heads=heads) == large, name

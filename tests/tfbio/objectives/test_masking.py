@@ -92,9 +92,9 @@ def test_special_tokens_are_never_hidden_and_nothing_else_changes(batch, unit):
     for seed in range(5):
         masked = hide(batch, (7, seed), mask_prob=0.5, mask_token_prob=1.0, unit=unit)
         changed = masked.input_ids.numpy() != ids
-        assert (ids[changed] >= WORDS).all()
-        assert (masked.input_ids.numpy()[changed] == MASK).all()
-        assert changed.sum() == masked.weights.numpy().sum() > 0
+        assert (ids[changed] >= WORDS).all(), seed
+        assert (masked.input_ids.numpy()[changed] == MASK).all(), seed
+        assert changed.sum() == masked.weights.numpy().sum() > 0, seed
         np.testing.assert_array_equal(changed, hidden_places(masked))
         expected = np.take_along_axis(ids, masked.positions.numpy(), axis=1)
         np.testing.assert_array_equal(masked.ids, expected)
@@ -153,7 +153,10 @@ def test_words_are_hidden_whole(batch):
         places = hidden_places(hide(batch, (9, seed), unit="word"))
         for row, (row_ids, hidden) in enumerate(zip(ids, places, strict=True)):
             words = words_of(row_ids)
-            assert not np.intersect1d(words[hidden], words[~hidden & (words >= 0)]).size
+            assert not np.intersect1d(words[hidden], words[~hidden & (words >= 0)]).size, (
+                seed,
+                row,
+            )
             assert hidden.sum() <= targets(batch)[row]
         shares.append(places.sum() / targets(batch).sum())
     assert np.mean(shares) > 0.97
@@ -204,7 +207,7 @@ def test_spans_have_spanberts_lengths():
         ]
         found += [words[b] - words[a] + 1 for a, b in whole]
         # Spans begin with words, and stay in one text.
-        assert all(row_ids[a] < CONTINUE or words[a] != words[a - 1] for a in starts)
+        assert not [a for a in starts if not (row_ids[a] < CONTINUE or words[a] != words[a - 1])]
     found = np.array(found)
     # SpanBERT's figure 2: geometric, 0.2, cut at 10, mean 3.8.
     share = 0.8 ** np.arange(10)
@@ -274,7 +277,7 @@ def test_ngrams_are_those_that_albert_masks_of_the_same_draws(batch, mask_prob):
         order = begins[np.argsort(-scores[row, begins])][:rounds]
         ngrams = zip(numbers[order], lengths[row], strict=False)
         expected = ngrams_by_albert(ids[row], counts[row], ngrams)
-        assert set(np.flatnonzero(found)) == expected
+        assert set(np.flatnonzero(found)) == expected, row
         hidden += len(expected)
     # Few words are passed over, so nearly as many tokens are hidden as were asked for.
     assert 0.97 < hidden / counts.sum() <= 1

@@ -57,7 +57,7 @@ def test_no_device_holds_a_whole_matrix(with_dropout, mesh):
     matrices = ("query_key_value/kernel", "output/kernel", "intermediate/kernel", "word_embeddings")
     checked = set()
     for name, parts in found["parts"].items():
-        assert len(parts) == 4
+        assert len(parts) == 4, name
         whole = math.prod(found["shapes"][name])
         weight = name.removesuffix(":0").removesuffix("/m").removesuffix("/v")
         is_average = weight != name.removesuffix(":0")

@@ -140,7 +140,7 @@ def test_a_report_says_what_the_numbers_are(examples_folder):
         assert words in text
     (row,) = [line for line in text.splitlines() if line.startswith("tpu-v3-8")]
     assert "bfloat16" in row and "v100" not in text
-    assert all(name in pretraining_cost.report(made) for name in devices.DEVICES)
+    assert not [name for name in devices.DEVICES if name not in pretraining_cost.report(made)]
     with pytest.raises(UserError, match="--estimate_for=tpu: expected one of tpu-v2-8, tpu-v3-8"):
         pretraining_cost.report(made, "tpu")
 

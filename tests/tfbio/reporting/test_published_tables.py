@@ -143,8 +143,8 @@ def test_every_column_is_in_bioelectras_text():
             values = [value for value in values if value not in ("PubMed", "General")]
             for size in sizes:
                 part, values = values[:size], values[size:]
-                assert "\n" + "\n".join(part) + "\n" in text
-            assert not values
+                assert "\n" + "\n".join(part) + "\n" in text, (table, size)
+            assert not values, table
 
 
 def test_every_row_is_in_blurbs_text():
@@ -162,7 +162,7 @@ def test_every_row_is_in_bioms_text(table, tabs, first):
     rows = [[value for value in line if value != "-"] for line in lines]
     for row in lines_of("biom", table):
         cells = [x for x in cells_of("biom", table) if x.row == row]
-        assert [x.value for x in cells if table != 2 or x.score] in rows
+        assert [x.value for x in cells if table != 2 or x.score] in rows, row
 
 
 def test_every_row_is_in_bio_lms_text():
@@ -181,7 +181,7 @@ def test_every_row_is_in_biomegatrons_text():
         for row, values in lines_of("biomegatron", table).items():
             # The first of several labels stands above its rows, or beside them.
             labels = row.split(", ")[1:] or [row.replace("BERT LARGE", "BERTLARGE")]
-            assert " ".join([*labels, *values]) in text
+            assert " ".join([*labels, *values]) in text, (table, row)
     # 10^3 is 103 there, and 2 * 10^5 has another sign of multiplication.
     assert re.findall(r"^(?:\d · )?10\d steps .*$", text, re.M) == [
         f"{row.split(', ')[1].replace('10^', '10').replace('*', '·')} {value}"
@@ -260,8 +260,8 @@ def test_the_means_of_bio_lms_groups_fit_together():
         for clinical, pubmed, labelling, classes, every in (
             map(float, values) for values in lines_of("bio_lm", table).values()
         ):
-            assert abs((5 * clinical + 13 * pubmed) / 18 - every) < 0.1
-            assert abs((11 * labelling + 7 * classes) / 18 - every) < 0.1
+            assert abs((5 * clinical + 13 * pubmed) / 18 - every) < 0.1, table
+            assert abs((11 * labelling + 7 * classes) / 18 - every) < 0.1, table
 
 
 def test_bio_lms_tables_print_the_same_models():
@@ -278,7 +278,7 @@ def test_bio_lms_tables_print_the_same_models():
     ):
         for name, cell in means(table, model).items():
             other = means(2, first)[name].score
-            assert cell.score == other or other in cell.note
+            assert cell.score == other or other in cell.note, (table, name)
     assert means(6, "bio-lm base")["Classif."].score == "81.8"
     # Table 5: those of the large model, where no mark names another one.
     large, best = (

@@ -46,7 +46,7 @@ def test_the_words_about_the_scores_are_inside_of_the_picture(panels, draw):
     )
     assert caption.x0 >= 0 and caption.x1 <= figure.bbox.x1 and caption.y0 >= 0
     titles = [axis.title.get_window_extent() for axis in figure.axes]
-    assert all(x.x0 >= 0 and x.x1 <= figure.bbox.x1 for x in titles)
+    assert not [x for x in titles if not (x.x0 >= 0 and x.x1 <= figure.bbox.x1)]
     assert not any(x.overlaps(y) for i, x in enumerate(titles) for y in titles[:i])
 
 

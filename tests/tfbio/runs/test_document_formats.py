@@ -37,7 +37,11 @@ def test_full_texts_of_pmc_are_annotated(make_trial, cpu, tmp_path, capsys, name
     assert (record["id"], record["text"]) == ("PMC2994229", expected.text)
     found = [(x["start"], x["end"], x["text"]) for x in record["entities"]]
     assert len(found) > 50 and found[-1][0] > 10_000
-    assert all(expected.text[start:end] == mention for start, end, mention in found)
+    assert not [
+        (start, end, mention)
+        for start, end, mention in found
+        if expected.text[start:end] != mention
+    ]
 
     (document,) = bioc.loads((tmp_path / "b.xml").read_text(encoding="utf-8")).documents
     assert document.id == "PMC2994229"

@@ -108,8 +108,8 @@ def test_a_run_may_be_scored_on_some_examples(finished, run, roles_folder, tmp_p
                 (folder / trial / f"{split}_predictions.tsv").read_text().split("\n")[1:-1]
                 for folder in (tmp_path / "out", finished)
             )
-            assert len(rows) == number and len(of_all) == total
-            assert rows == [row for row in of_all if row in set(rows)]
+            assert len(rows) == number and len(of_all) == total, split
+            assert rows == [row for row in of_all if row in set(rows)], split
             chosen.append([row.split("\t")[0] for row in rows])
         assert chosen[0] == chosen[1] and chosen[0] != [x.id for x in every[split]][:number]
         right = np.mean([row.split("\t")[1] == row.split("\t")[2] for row in rows])

@@ -38,11 +38,11 @@ def test_sentences_and_words_keep_their_places(splitter):
         for number, sentence, places in read:
             for word, (start, end) in zip(sentence.words, places, strict=True):
                 assert documents[number].text[start:end] == word
-                assert (number, start) >= last
+                assert (number, start) >= last, word
                 last = (number, end)
         for number, document in enumerate(documents):
             found = "".join("".join(x.words) for n, x, _ in read if n == number)
-            assert found == "".join(document.text.split())
+            assert found == "".join(document.text.split()), number
     assert {number for number, *_ in read} == {1, 3}
     assert len([x for n, x, _ in read if n == 1]) >= 4
 
@@ -72,7 +72,7 @@ def test_the_tags_of_blurb_on_raw_text_are_the_mentions_of_ncbi(splitter):
         tags[document.id] = rest
         count += len(sentence.words)
         for task_type, start, end, _ in prediction_files.entities(own, places, "Disease"):
-            assert task_type == "Disease"
+            assert task_type == "Disease", number
             found.add((document.id, start, end, document.text[start:end]))
     assert count == 24497 and not any(tags.values())
     assert len(gold) == 960 and found == gold
@@ -111,8 +111,10 @@ def test_the_score_of_an_entity_is_of_the_models_logits(head, make_trial, cpu, s
             for i in range(len(own))
         ]
         expected = prediction_files.entities([labels[i] for i in best], places, "Entity", shares)
-        assert [x[:3] for x in found] == [x[:3] for x in expected]
-        assert [x.score for x in found] == pytest.approx([x.score for x in expected], abs=1e-5)
+        assert [x[:3] for x in found] == [x[:3] for x in expected], text
+        assert [x.score for x in found] == pytest.approx([x.score for x in expected], abs=1e-5), (
+            text
+        )
         count += len(found)
     assert count
 

@@ -60,7 +60,7 @@ def test_logs_finite_curves(finished):
         curves = scalars(finished, part)
         for tag in ("loss", "generator_loss", "generator_accuracy", "discriminator_auc"):
             assert [step for step, _ in curves[tag]] == steps
-            assert np.isfinite([value for _, value in curves[tag]]).all()
+            assert np.isfinite([value for _, value in curves[tag]]).all(), part
     curves = scalars(finished, "train")
     assert curves["generator_loss"][-1][1] < curves["generator_loss"][0][1]
 
@@ -113,7 +113,9 @@ def test_a_run_that_stopped_continues_with_the_same_weights(
         np.testing.assert_array_equal(continued[name], value, err_msg=name)
     for part in ("train", "heldout"):
         curves = scalars(finished, part)
-        assert ("sentence_pair_balanced_accuracy" in curves) == ("sentence_pair_loss" in changes)
+        assert ("sentence_pair_balanced_accuracy" in curves) == ("sentence_pair_loss" in changes), (
+            part
+        )
         # What is logged of the steps that both took is the same, too.
         for tag, values in scalars(stopped, part).items():
             if "per_second" not in tag and tag != "share_of_peak":
@@ -318,7 +320,7 @@ def test_a_second_run_takes_over_the_weights_and_nothing_else(
     with eagerly():
         pretraining.pretrain(first, [str(examples_folder)], folder, cpu)
     shared, own = shared_and_own(first, f"{folder}/ckpt-2")
-    assert all(v.any() for _, _, v in own)
+    assert not [i for i, (_, _, v) in enumerate(own) if not v.any()]
     kept = [value for value, _, _ in shared + own]
 
     second = dataclasses.replace(
@@ -340,7 +342,7 @@ def test_a_second_run_takes_over_the_weights_and_nothing_else(
     for variable, value in zip(variables, kept, strict=True):
         np.testing.assert_array_equal(variable, value, variable.name)
         for name in ("m", "v"):
-            assert not trainer.optimizer.get_slot(variable, name).numpy().any()
+            assert not trainer.optimizer.get_slot(variable, name).numpy().any(), variable.name
     # Beyond the first run's length, too, where they were moved by their decay alone.
     positions = trainer.model.encoder.embeddings.position.numpy()
     vocab = load_fast_tokenizer(examples_folder / "vocab.txt")
@@ -406,7 +408,7 @@ def test_a_discriminator_alone_waits_for_its_generator(warmed_up, finished):
     for (value, m, v), (expected, *_) in zip(shared, before, strict=True):
         np.testing.assert_array_equal(value, expected)
         assert not m.any() and not v.any()
-    assert all(m.any() and v.any() for _, m, v in own)
+    assert not [i for i, (_, m, v) in enumerate(own) if not (m.any() and v.any())]
     moved, moved_own = shared_and_own(settings, f"{folder}/ckpt-8")
     for (value, m, _), (expected, *_) in zip(moved + moved_own, shared + own, strict=True):
         assert (value != expected).any() and m.any()
@@ -554,7 +556,7 @@ def test_addresses_of_object_stores_are_taken(
     assert "complete, 8 steps were trained before" in capsys.readouterr().out
     found, expected = weights(f"{tmp_path}/bucket/model"), weights(finished)
     assert found.keys() == expected.keys()
-    assert all((found[name] == expected[name]).all() for name in expected)
+    assert not [name for name in expected if not (found[name] == expected[name]).all()]
     other = weights(f"{tmp_path}/bucket/again")
     assert any((other[name] != expected[name]).any() for name in expected)
     files = {path.name for path in (tmp_path / "bucket/again").iterdir()}

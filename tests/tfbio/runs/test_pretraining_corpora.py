@@ -82,7 +82,7 @@ def test_the_corpus_changes_and_all_else_goes_on(finished, changing, folders, cp
             for name in found.get_variable_to_shape_map()
             if name.startswith(("model/", "optimizer/")) and "OBJECT_GRAPH" not in name
         ]
-        assert len(equal) > 50 and all(equal) == same
+        assert len(equal) > 50 and all(equal) == same, step
     data = json.loads(Path(folder, "config.json").read_text())["data"]
     assert list(data) == ["64", "64 from step 3"]
     assert data["64"] != data["64 from step 3"]

@@ -88,7 +88,7 @@ def test_batches_are_static_int32(examples_folder, manifest):
     ):
         for name in original_examples.FEATURES:
             spec = dataset.element_spec[name]
-            assert spec.shape == [BATCH, 64] and spec.dtype == "int32"
+            assert spec.shape == [BATCH, 64] and spec.dtype == "int32", name
 
 
 @pytest.fixture(scope="module")
@@ -141,11 +141,11 @@ def test_the_rows_of_all_hosts_are_the_global_batch_and_each_decodes_its_own(
     for dataset_of, size in ((from_first, 4096), (from_third, 4096), (held_out, 64)):
         whole, records_read = batches_of(dataset_of, 1)
         shared, most = batches_of(dataset_of, hosts)
-        assert len(shared) == len(whole) > 0
+        assert len(shared) == len(whole) > 0, size
         for expected, found in zip(whole, shared, strict=True):
-            assert set(expected) == set(pretraining_data.PACKED_FEATURES)
+            assert set(expected) == set(pretraining_data.PACKED_FEATURES), size
             for name, rows in expected.items():
-                assert len(rows) == size
+                assert len(rows) == size, name
                 np.testing.assert_array_equal(found[name], rows, name)
         assert 0 < most <= records_read / hosts + size
         if dataset_of is from_first:
@@ -193,7 +193,7 @@ def test_features_are_what_the_record_says(documents_folder, vocab_file, tmp_pat
                 assert batch[name][row].tolist() == expected[count][name], name
             count += 1
     assert count == len(expected) // BATCH * BATCH > 20
-    assert all(spec.shape == [BATCH, 128] for spec in dataset.element_spec.values())
+    assert not [spec for spec in dataset.element_spec.values() if spec.shape != [BATCH, 128]]
     counts = pretraining_data.word_counts(folder, manifest)
     (shard,) = manifest.shards_of("train")
     tokens = sum(sum(by_hand(r, 128)["input_mask"]) for r in read_shard(folder, shard))
@@ -231,18 +231,22 @@ def test_examples_of_the_original_code_are_read_in_an_order_of_their_own(origina
         data = pretraining_data.find_examples([given], [64], 2000)
         ((folder, manifest),) = data
         # Files 0 to 9 in the order of their numbers: 3 + ... + 12; the last is held out.
-        assert [shard.records for shard in manifest.shards_of("train")] == list(range(3, 13))
-        assert [shard.records for shard in manifest.shards_of("heldout")] == [13]
-        assert manifest.settings["vocab_sha256"] == storage.sha256_of(vocab_file)
+        assert [shard.records for shard in manifest.shards_of("train")] == list(range(3, 13)), given
+        assert [shard.records for shard in manifest.shards_of("heldout")] == [13], given
+        assert manifest.settings["vocab_sha256"] == storage.sha256_of(vocab_file), given
         whole = batches(folder, manifest, 0, 25)  # 75 examples an epoch
         read = np.concatenate(whole)
-        assert len(set(map(tuple, read[:75].tolist()))) == 75
-        assert sorted(map(tuple, read[:75].tolist())) == sorted(map(tuple, read[75:150].tolist()))
+        assert len(set(map(tuple, read[:75].tolist()))) == 75, given
+        assert sorted(map(tuple, read[:75].tolist())) == sorted(
+            map(tuple, read[75:150].tolist())
+        ), given
         np.testing.assert_array_equal(batches(folder, manifest, 13, 25), whole[13:])
         held_out = next(iter(pretraining_data.held_out_dataset(folder, manifest, BATCH)))
-        assert not set(map(tuple, held_out["input_ids"].numpy())) & set(map(tuple, read.tolist()))
-        assert (held_out["segment_ids"].numpy().sum(axis=1) == 1).all()
-        assert pretraining_data.word_counts(folder, manifest).sum() > 0
+        assert not set(map(tuple, held_out["input_ids"].numpy())) & set(
+            map(tuple, read.tolist())
+        ), given
+        assert (held_out["segment_ids"].numpy().sum(axis=1) == 1).all(), given
+        assert pretraining_data.word_counts(folder, manifest).sum() > 0, given
 
 
 def test_bad_examples_of_the_original_code_are_refused(original, tmp_path):
@@ -437,7 +441,7 @@ def test_trains_with_other_vocabularies(shallow, documents_folder, cpu, tmp_path
         goes_on = ~begins[ids[row]] & ~np.isin(ids[row], encoder.special_ids)
         # A word's token is hidden as the one before it is, unless that is [CLS] or [SEP].
         inner = goes_on[1:] & ~np.isin(ids[row][:-1], encoder.special_ids)
-        assert (hidden[1:] == hidden[:-1])[inner].all()
+        assert (hidden[1:] == hidden[:-1])[inner].all(), row
         count += hidden.sum()
         inside += inner.sum()
     assert count > 16 and inside > 16

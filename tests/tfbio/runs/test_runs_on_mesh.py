@@ -158,7 +158,7 @@ def test_a_trial_predicts_what_the_undivided_one_does(fine_tuned):
     for split in ("dev", "test"):
         name = f"{split}_predictions.tsv"
         predicted = (whole / name).read_text()
-        assert (mesh / name).read_text() == predicted
+        assert (mesh / name).read_text() == predicted, split
         assert "\tB" in predicted, "nothing was found"
     one, other = (tf.train.load_checkpoint(str(each / "model")) for each in (mesh, whole))
     for name in one.get_variable_to_shape_map():

@@ -102,8 +102,8 @@ def test_logs_every_loss(finished):
         for (_, loss), (_, mlm), (_, kl), (_, cosine) in zip(
             *(curves[name] for name in ("loss", "mlm_loss", "kl_loss", "cosine_loss")), strict=True
         ):
-            assert loss == pytest.approx(5 * mlm + 2 * kl + cosine, rel=1e-5)
-            assert mlm > 0 and kl > 0 and 0 < cosine < 2
+            assert loss == pytest.approx(5 * mlm + 2 * kl + cosine, rel=1e-5), part
+            assert mlm > 0 and kl > 0 and 0 < cosine < 2, part
 
 
 def test_a_run_that_stopped_continues_with_the_same_weights(

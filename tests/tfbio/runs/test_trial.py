@@ -80,7 +80,7 @@ def assert_same_trials(one, other):
     assert scores(one) == scores(other)
     for split in ("dev", "test"):
         name = f"trial_0/{split}_predictions.tsv"
-        assert (one / name).read_bytes() == (other / name).read_bytes()
+        assert (one / name).read_bytes() == (other / name).read_bytes(), split
 
 
 def stop_after(step, sent, command, folder):

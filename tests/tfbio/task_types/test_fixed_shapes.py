@@ -74,7 +74,7 @@ def test_a_batch_holds_its_texts_and_nothing_else(replicas, of_tokens):
         for text in texts:
             window, number, first = chosen[text], made.number[text], made.first[text]
             here = np.flatnonzero(flat["document_ids"] == number + 1)
-            assert here[0] == first and np.ptp(here) == len(here) - 1
+            assert here[0] == first and np.ptp(here) == len(here) - 1, (replica, text)
             np.testing.assert_array_equal(flat["input_ids"][here], features.input_ids[window])
             np.testing.assert_array_equal(flat["segment_ids"][here], features.segment_ids[window])
             np.testing.assert_array_equal(flat["position_ids"][here], np.arange(len(here)))
@@ -86,17 +86,21 @@ def test_a_batch_holds_its_texts_and_nothing_else(replicas, of_tokens):
             for name, values in features.positions.items():
                 for group, tokens in enumerate(values[window]):
                     own = flat[f"{name}_of_tokens"][:, group]
-                    assert np.flatnonzero(own == number + 1).tolist() == sorted({*here[tokens]})
-            assert made.arrays["first"][replica, number] == first
+                    assert np.flatnonzero(own == number + 1).tolist() == sorted({*here[tokens]}), (
+                        replica,
+                        text,
+                        name,
+                    )
+            assert made.arrays["first"][replica, number] == first, text
         padding = flat["document_ids"] == 0
-        assert not flat["input_ids"][padding].any()
+        assert not flat["input_ids"][padding].any(), replica
         if of_tokens:
-            assert (flat["targets"][padding] == NO_TARGET).all()
-            assert (flat["scores"][padding] == 0.5).all()
-            assert "real" not in made.arrays
+            assert (flat["targets"][padding] == NO_TARGET).all(), replica
+            assert (flat["scores"][padding] == 0.5).all(), replica
+            assert "real" not in made.arrays, replica
         else:
             real = made.arrays["real"][replica]
-            assert real.tolist() == [1.0] * len(texts) + [0.0] * (8 - len(texts))
+            assert real.tolist() == [1.0] * len(texts) + [0.0] * (8 - len(texts)), replica
             assert not made.arrays["targets"][replica, len(texts) :].any()
 
 
@@ -114,8 +118,8 @@ def test_batches_to_predict_have_one_shape_and_all_texts():
         packer = fixed_shapes.FixedShapePacker(features, [Shape(4, 32)], 2, 0, count=8)
         made = list(packer.predict_batches())
         assert sorted(np.concatenate([batch.texts for batch in made])) == list(range(count))
-        assert {batch.arrays["input_ids"].shape for batch in made} == {(2, 2, 32)}
-        assert {batch.arrays["targets"].shape for batch in made} == {(2, 8, 2)}
+        assert {batch.arrays["input_ids"].shape for batch in made} == {(2, 2, 32)}, count
+        assert {batch.arrays["targets"].shape for batch in made} == {(2, 8, 2)}, count
 
 
 # --- What is learnt and predicted ----------------------------------------------------------------
@@ -220,7 +224,7 @@ def test_four_graphs_serve_training_scores_and_prediction(make_finetuner, cpu, m
         made.begin(features, order, seed)
         for steps in (7, 7, 6):
             made.train(steps)
-            assert made.predict(sets[int(made.step.numpy()) % 3])
+            assert made.predict(sets[int(made.step.numpy()) % 3]), seed
     for each in sets:
         assert len(made.predict(each, with_probabilities=True)) == len(each.lengths)
     assert traced.count("_replica_train_step") <= 3
@@ -291,7 +295,7 @@ def test_little_of_the_batches_is_padding(name, size, length, most, replicas):
         features = task_type.features(examples[split], tokenizer, length)
         packer = fixed_shapes.prediction_packer(features, settings, replicas, tokenizer.pad_id)
         batches = list(packer.predict_batches())
-        assert sum(len(batch.texts) for batch in batches) == len(features.lengths)
+        assert sum(len(batch.texts) for batch in batches) == len(features.lengths), split
         found[split] = padding(packer, batches)
         if split == "train":
             shapes = fixed_shapes.training_shapes(features.lengths, settings, replicas)

@@ -25,13 +25,15 @@ def test_relation_scores_equal_sklearn():
         expected = sklearn.metrics.precision_recall_fscore_support(
             truth, predicted, labels=labels, average="micro", zero_division=0
         )
-        assert [scores[x] for x in ("precision", "recall", "f1")] == pytest.approx(expected[:3])
+        assert [scores[x] for x in ("precision", "recall", "f1")] == pytest.approx(expected[:3]), (
+            size
+        )
         found = sorted((set(truth) | set(predicted)) - {"false"})
         if found:
             expected = sklearn.metrics.f1_score(
                 truth, predicted, labels=found, average="macro", zero_division=0
             )
-        assert scores["macro_f1"] == pytest.approx(expected if found else 0)
+        assert scores["macro_f1"] == pytest.approx(expected if found else 0), size
 
 
 def test_relation_scores_of_two_classes_are_of_the_positive_one():
@@ -125,7 +127,7 @@ def test_hoc_scores_equal_sklearn():
         ]  # fmt: skip
         for average in ("micro", "macro"):
             expected = sklearn.metrics.f1_score(*pair, average=average, zero_division=0)
-            assert scores[f"{average}_f1"] == pytest.approx(expected)
+            assert scores[f"{average}_f1"] == pytest.approx(expected), size
 
         def f_of_means(pair, average):
             prf = sklearn.metrics.precision_recall_fscore_support(
@@ -134,14 +136,14 @@ def test_hoc_scores_equal_sklearn():
             precision, recall = np.mean(prf[0]), np.mean(prf[1])
             return 2 * precision * recall / (precision + recall) if precision + recall else 0
 
-        assert scores["bioelectra_f1"] == pytest.approx(f_of_means(pair, "macro"))
+        assert scores["bioelectra_f1"] == pytest.approx(f_of_means(pair, "macro")), size
         labelled = pair[0].any(axis=1)
         if labelled.any():
             expected = f_of_means([x[labelled] for x in pair], "samples")
-        assert scores["blue_f1"] == pytest.approx(expected if labelled.any() else 0)
+        assert scores["blue_f1"] == pytest.approx(expected if labelled.any() else 0), size
         sentences = [indicators(x) for x in (truth, predicted)]
         both = [np.concatenate([x, 1 - x], axis=1) for x in sentences]
-        assert scores["bioelectra_code_f1"] == pytest.approx(f_of_means(both, "macro"))
+        assert scores["bioelectra_code_f1"] == pytest.approx(f_of_means(both, "macro")), size
 
 
 def test_absence_may_be_predicted_beside_presence():
@@ -160,7 +162,7 @@ def test_absence_may_be_predicted_beside_presence():
         )
         expected = {"precision": precision, "recall": recall}
         expected["f1"] = 2 * precision * recall / (precision + recall)
-        assert scores == pytest.approx(expected)
+        assert scores == pytest.approx(expected), size
 
 
 def test_the_truth_of_hoc_scores_1():

@@ -69,16 +69,16 @@ def test_a_batch_holds_its_windows_and_nothing_else(of_tokens, replicas, padded_
                 np.testing.assert_array_equal(arrays[name][number - 1], here[values[window]])
             np.testing.assert_array_equal(flat["position_ids"][here], np.arange(len(here)))
             assert arrays["first"][number - 1] == here[0]
-            assert np.ptp(here) == len(here) - 1
+            assert np.ptp(here) == len(here) - 1, (part, number)
         padding = flat["document_ids"] == 0
-        assert not flat["input_ids"][padding].any()
+        assert not flat["input_ids"][padding].any(), part
         if of_tokens:
-            assert (flat["targets"][padding] == NO_TARGET).all()
-            assert (flat["scores"][padding] == 0.5).all()
+            assert (flat["targets"][padding] == NO_TARGET).all(), part
+            assert (flat["scores"][padding] == 0.5).all(), part
         if padded_length:
-            assert arrays["input_ids"].shape == (8 // replicas, 144)
+            assert arrays["input_ids"].shape == (8 // replicas, 144), part
         else:
-            assert arrays["input_ids"].shape[1] == 256  # 130 do not fit 128
+            assert arrays["input_ids"].shape[1] == 256, part  # 130 do not fit 128
 
 
 def test_shapes_are_few():

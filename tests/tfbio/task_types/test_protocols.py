@@ -359,10 +359,10 @@ def test_the_heads_of_biomegatron_are_a_sweep_of_four_runs():
     for name, group in (("ncbi_disease", "tagging"), ("chemprot", "classification")):
         path = find_protocol("biomegatron", name)
         names, found = sweep.combinations(sweep.with_those_of(path, (), ()))
-        assert names == [f"{group}.mlp_layers", f"{group}.mlp_size"]
+        assert names == [f"{group}.mlp_layers", f"{group}.mlp_size"], name
         heads = [getattr(load(FinetuningConfig, path, chosen), group) for chosen in found]
         sizes = [(1, 512), (1, 1024), (2, 512), (2, 1024)]
-        assert [(head.mlp_layers, head.mlp_size) for head in heads] == sizes
+        assert [(head.mlp_layers, head.mlp_size) for head in heads] == sizes, name
 
 
 @pytest.mark.parametrize("name", AUTHORS)
@@ -409,7 +409,7 @@ def test_each_layer_has_the_learning_rate_of_the_authors_code(protocol):
             optimization.layer_multiplier(depth, 12, decay, settings.layerwise_lr_exponent)
             for depth in range(13)
         ]
-        assert found == pytest.approx([decay ** (12 + 1 - depth) for depth in range(13)])
+        assert found == pytest.approx([decay ** (12 + 1 - depth) for depth in range(13)]), name
 
 
 @pytest.mark.parametrize("name", AUTHORS)
@@ -444,7 +444,7 @@ def test_a_protocol_is_found_by_its_name(tmp_path, monkeypatch):
         said = f"has no settings for {name}, but for bc2gm, .*share"
         with pytest.raises(ConfigError, match=said) as raised:
             find_protocol("bioelectra", name)
-        assert len(str(raised.value)) < 300
+        assert len(str(raised.value)) < 300, name
     (tmp_path / "authors").touch()
     monkeypatch.chdir(tmp_path)
     assert find_protocol("authors", "hoc") == "authors"

@@ -122,7 +122,7 @@ def test_windows_and_targets_are_googles(both):
         assert features.example[i] == feature.example_index
         first = tokens - 1 - len(features.own[i])
         owned = {first + place: bool(own) for place, own in enumerate(features.own[i])}
-        assert owned == feature.token_is_max_context
+        assert owned == feature.token_is_max_context, i
         assert features.per_window["targets"][i].tolist() == [
             feature.start_position,
             feature.end_position,
@@ -148,7 +148,7 @@ def test_answers_are_googles(both):
     for own, found in zip(questions, KIND.predictions(outputs, features, questions), strict=True):
         assert found.null_odds == pytest.approx(odds[own.id], abs=1e-5)
         best = all_best[own.id]
-        assert all(text in own.context for text in found.texts)
+        assert not [text for text in found.texts if text not in own.context]
         texts = [" ".join(text.split()) for text in found.texts]
         assert texts == [one["text"] for one in best]
         expected = [one["probability"] for one in best]
@@ -424,7 +424,7 @@ def test_factoids_start_from_squads_head_and_are_written_as_bioasq_has_them(
     assert odds.keys() == predicted.keys() and scores["metric"] == "f1"
     assert 100 * scores["mean"] == pytest.approx(theirs["f1"])
     threshold = scores["trials"][0]["calibration"]["null_threshold"]
-    assert all((odds[name] > threshold) == (not text) for name, text in predicted.items())
+    assert not [name for name, text in predicted.items() if (odds[name] > threshold) == bool(text)]
     # The threshold is of the last tenth of the training file.
     dev = json.loads((trial / "dev_predictions.json").read_text(encoding="utf-8"))
     assert list(dev) == [f"q{i}" for i in range(54, 60)]
@@ -502,6 +502,6 @@ def test_a_head_goes_on_from_one_with_the_same_layers(make_trial, cpu, capsys):
         other = {**changes, name: value} if name != "head" else {}
         group = QuestionAnswering.Settings(**other)
         other = types.make("question_answering", (), FinetuningConfig(question_answering=group))
-        assert not other.continues_head(before)
+        assert not other.continues_head(before), (name, value)
         said = f"has question_answering.{name} {changes[name]}: the head starts anew."
-        assert said in capsys.readouterr().out
+        assert said in capsys.readouterr().out, (name, value)

@@ -64,11 +64,11 @@ def test_tags_are_turned_into_the_scheme_and_back(scheme, expected, tokenizer):
             for own in features.per_token["targets"].values
             for t in own[own != NO_TARGET]
         ]
-        assert found == expected.split()
+        assert found == expected.split(), length
         (back,) = task_type.predictions(features.per_token["targets"].values, features, [sentence])
         # IO makes one entity of two of the same type that touch.
         touch = BIO.replace("I  I  B  I", "I  I  I  I") if scheme == "IO" else BIO
-        assert list(back) == touch.split()
+        assert list(back) == touch.split(), length
 
 
 def test_invalid_bioul_is_turned_tag_by_tag(tokenizer):

@@ -25,7 +25,7 @@ def test_reads_what_data_prep_wrote(roles_folder):
     for split, examples in task.examples(roles_folder).items():
         with open(f"{roles_folder}/{split}.tsv", encoding="utf-8") as file:
             lines = file.read().split("\n")[1:-1]
-        assert ["\t".join((x.document, x.label, x.text)) for x in examples] == lines
+        assert ["\t".join((x.document, x.label, x.text)) for x in examples] == lines, split
 
 
 def test_an_unknown_task_names_the_nearest():
@@ -211,8 +211,8 @@ def test_the_settings_are_the_published_ones():
             made.num_trials,
         ), name
         assert made.layerwise_lr_decay == (1.0 if name in bio_lm else 0.8)
-        assert made.warmup_proportion == 0.1
-        assert (made.weight_decay_rate, made.hidden_dropout_prob) == (0.0, 0.1)
+        assert made.warmup_proportion == 0.1, name
+        assert (made.weight_decay_rate, made.hidden_dropout_prob) == (0.0, 0.1), name
 
 
 def test_flags_come_before_the_tasks_settings():

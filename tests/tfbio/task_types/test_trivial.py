@@ -75,7 +75,7 @@ def test_eu_adrs_ten_folds_are_about_what_is_published():
     for size, positive in counts:
         examples = texts(["1"] * positive + ["0"] * (size - positive))
         answer, scores = of("euadr", examples, examples)
-        assert answer == "1 for every text"
+        assert answer == "1 for every text", size
         values.append(100 * scores["f1"])
     assert f"{np.mean(values):.1f}" == "84.9"
     assert values == pytest.approx([200 * n / (size + n) for size, n in counts])

@@ -65,7 +65,7 @@ def test_transformers_gives_our_ids(
     for number, (first, second) in enumerate(zip(ids, ids[1:], strict=False)):
         both, segments = ours.join(first, second)
         assert pairs["input_ids"][number] == both.tolist()
-        assert segments.any() == has_segments
+        assert segments.any() == has_segments, number
         if has_segments:
             assert pairs["token_type_ids"][number] == segments.tolist()
     # What <mask> stands for had a space before it.

@@ -31,7 +31,7 @@ def test_albert_s_text_is_lower_cased_first(
         texts = ["caf\u00e9", "cafe", "DNA", "dna"]
         parts = np.split(encoder(texts)[0], encoder(texts)[1][1:-1])
         for ids in ([x.tolist() for x in parts], [e.ids for e in tokenizer.encode(texts)]):
-            assert ids[0] != ids[1]
+            assert ids[0] != ids[1], kind
             assert (ids[2] == ids[3]) == (kind == "unigram")
 
 

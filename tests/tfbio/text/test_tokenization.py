@@ -29,7 +29,7 @@ def test_the_tokenizer_gives_the_encoder_s_ids(kind, vocabulary_of_kind, sentenc
     for text in differs:
         score = sentencepiece.SentencePieceProcessor(model_file=str(path)).get_score
         ours, theirs = tokenizer.encode([text])[0].ids, encoder([text])[0].tolist()
-        assert sum(map(score, ours)) == pytest.approx(sum(map(score, theirs)), abs=1e-4)
+        assert sum(map(score, ours)) == pytest.approx(sum(map(score, theirs)), abs=1e-4), text
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -99,7 +99,7 @@ def test_new_tokens_are_tokens(kind, vocabulary_of_kind):
     for number, marker in enumerate(markers, size):
         place = encoding.ids.index(number)
         start = text.index(marker)
-        assert encoding.offsets[place] == (start, start + 4)
+        assert encoding.offsets[place] == (start, start + 4), number
     # The others are as they would be without them.
     (without,) = tokenizer_of(vocabulary_of_kind, kind).encode(["Both aspirin and COX-1 inhibit"])
     assert [number for number in encoding.ids if number < size] == without.ids

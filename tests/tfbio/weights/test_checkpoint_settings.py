@@ -139,8 +139,8 @@ def test_settings_of_the_wrong_kind_are_named(name, key, with_settings):
             with pytest.raises(UserError) as error:
                 read_all(str(path.parent))
             said = str(error.value)
-            assert str(path) in said and key in said and "\n" not in said
-            assert said.endswith(".") and not said.endswith("..")
+            assert str(path) in said and key in said and "\n" not in said, value
+            assert said.endswith(".") and not said.endswith(".."), value
         path.write_text(json.dumps({x: y for x, y in settings.items() if x != key}))
         if key in (*SIZES[:-1], "embedding_size", "lower_case", "model_type"):
             if name == "bert_config.json":

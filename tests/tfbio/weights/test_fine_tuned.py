@@ -216,13 +216,13 @@ def test_labels_are_those_of_their_logits(cpu, tmp_path):
         with torch.no_grad():
             logits = theirs(**tokenizer(text, pair or None, return_tensors="pt")).logits[0]
         expected = dict(zip(labels, torch.softmax(logits, -1).tolist(), strict=True))
-        assert record["probabilities"] == pytest.approx(expected, abs=1e-5)
-        assert record["label"] == labels[int(logits.argmax())]
+        assert record["probabilities"] == pytest.approx(expected, abs=1e-5), text
+        assert record["label"] == labels[int(logits.argmax())], text
         if pair:
             served = serve["pairs"](text=tf.constant([text]), text_pair=tf.constant([pair]))
         else:
             served = serve["serving_default"](text=tf.constant([text]))
-        assert served["label"].numpy()[0].decode() == record["label"]
+        assert served["label"].numpy()[0].decode() == record["label"], text
         np.testing.assert_allclose(served["probabilities"][0], [*expected.values()], atol=1e-5)
 
 

@@ -101,7 +101,7 @@ def test_logits_that_differ_are_refused(tmp_path, monkeypatch):
         monkeypatch.setattr(fine_tuned_writer, "write_hugging_face", wrong)
         with pytest.raises(conversion.ConversionError, match="gives other outputs, by"):
             conversion.to_hugging_face(str(tmp_path / "a"), str(tmp_path / "b"))
-        assert not (tmp_path / "b").exists()
+        assert not (tmp_path / "b").exists(), name
 
 
 LABELLED = "text\tlabel\nIt works .\tyes\nIt is not in the cell .\tno\n"

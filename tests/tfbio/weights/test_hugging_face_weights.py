@@ -90,7 +90,7 @@ def test_layer_normalization_after_the_residual_would_show(tmp_path):
         assert layer.layer_norm_first
         layer.layer_norm_first = False
         found = ours(*map(tf.constant, batch)).numpy()
-        assert np.abs(found[mask] - expected[mask]).max() > 0.1
+        assert np.abs(found[mask] - expected[mask]).max() > 0.1, layer
         layer.layer_norm_first = True
     np.testing.assert_allclose(ours(*map(tf.constant, batch))[mask], expected[mask], atol=1e-5)
 

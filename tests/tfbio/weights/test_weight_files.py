@@ -127,7 +127,7 @@ def test_all_forms_give_what_transformers_reads(form, dtype, model, folder):
     }
     for name, tensor in tensors.items():
         value = tensor.read()
-        assert value.dtype == np.float32
+        assert value.dtype == np.float32, name
         np.testing.assert_array_equal(value, rounded[name])
     theirs = transformers.BertModel.from_pretrained(folder, dtype=torch.float32).state_dict()
     found = read(folder)
@@ -204,7 +204,7 @@ def test_damaged_safetensors(folder):
     for shape in ([2, 3], [10**12, 10**12]):
         tensor = {"dtype": "F32", "shape": shape, "data_offsets": [0, 8]}
         write_safetensors(path, {"a": tensor}, b"\0" * 8)
-        assert "model.safetensors cannot be read" in refusal(folder)
+        assert "model.safetensors cannot be read" in refusal(folder), shape
 
 
 def test_names_that_are_there_twice(model, folder):
@@ -234,10 +234,10 @@ def test_numbers_that_are_not_finite_or_of_another_kind(model, folder):
         tensor = state[NAME].clone()
         tensor[3, 4] = value
         safetensors.torch.save_file({**state, NAME: tensor}, path)
-        assert f"NaN or infinite numbers in {NAME}" in refusal(folder)
+        assert f"NaN or infinite numbers in {NAME}" in refusal(folder), value
     for kind, called in ((torch.int8, "I8"), (torch.float64, "F64"), (torch.float8_e4m3fn, "F8")):
         safetensors.torch.save_file({**state, NAME: state[NAME].to(kind)}, path)
-        assert f"has {NAME} in {called}" in refusal(folder)
+        assert f"has {NAME} in {called}" in refusal(folder), kind
     path.unlink()
     torch.save({**state, NAME: state[NAME].double()}, folder / "pytorch_model.bin")
     assert f"has {NAME} in float64" in refusal(folder)
@@ -248,7 +248,7 @@ def test_shards_are_files_beside_their_index(folder, tmp_path):
     index = folder / "model.safetensors.index.json"
     for name in ("../elsewhere.safetensors", str(tmp_path / "elsewhere.safetensors"), "..", 5):
         index.write_text(json.dumps({"weight_map": {NAME: name}}))
-        assert "index.json names" in refusal(folder)
+        assert "index.json names" in refusal(folder), name
     index.write_text(json.dumps({"weight_map": {NAME: "a.safetensors"}}))
     assert "names 'a.safetensors', but there is no such" in refusal(folder)
     (folder / "a.bin").write_bytes(b"x")
@@ -256,7 +256,7 @@ def test_shards_are_files_beside_their_index(folder, tmp_path):
     assert "names 'a.bin', but there is no such .safetensors file" in refusal(folder)
     for text in ("<html>", "[]", "{}", '{"weight_map": 3}', '{"weight_map": {"a": [1]}}'):
         index.write_text(text)
-        assert "is no index of weights" in refusal(folder)
+        assert "is no index of weights" in refusal(folder), text
 
 
 # --- PyTorch's files ------------------------------------------------------------------------------
