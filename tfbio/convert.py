@@ -105,7 +105,7 @@ def main(argv: list[str]) -> None:
     """
     cli.no_arguments(argv)
     source, target = flags.FLAGS["from"].value, flags.FLAGS.to
-    path_checks.require_checkpoint("from", source)
+    path_checks.require_checkpoint("from", source, takes_runs=True)
     path_checks.require_output("to", target)
     # The lock is beside the folder, which appears when it is complete.
     with storage.only_writer(target):

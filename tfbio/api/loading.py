@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfbio.api import results, streams
-from tfbio.base import file_paths, run_folders
+from tfbio.base import file_paths, nearby_folders, run_folders
 from tfbio.base.errors import UserError
 from tfbio.formats import annotation_formats
 from tfbio.formats.annotated_documents import Document
@@ -143,8 +143,8 @@ class Model:
     """
 
     def __init__(self, path: str, settings: Mapping[str, Any]):
-        path = run_folders.chosen(file_paths.absolute(path))
-        _require_model(path)
+        given, path = path, run_folders.chosen(file_paths.absolute(path))
+        _require_model(path, given)
         # TensorFlow reads it when it is imported. It calls a missing GPU an error.
         if "tensorflow" not in sys.modules:
             os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -333,14 +333,20 @@ class Model:
         annotation_formats.write(os.fspath(path), format, annotated)
 
 
-def _require_model(path: str) -> None:
-    """Raises UserError if nothing is at `path`, or what only other programs read."""
+def _require_model(path: str, given: str) -> None:
+    """Raises UserError if nothing is at `path`, or what only other programs read.
+
+    Args:
+      path: the absolute path.
+      given: the path as the user gave it, which may be a name of a hub.
+    """
     if file_paths.is_remote(path):
         return
     if not any(map(os.path.exists, (path, f"{path}.index"))):
+        meant = nearby_folders.model_meant(given, takes_runs=True)
         raise UserError(
-            f"tfbio.load: {path} is not here, and nothing is downloaded by a name: give the path "
-            f"of {_TAKEN}."
+            f"tfbio.load: {path} is not here, and nothing is downloaded by a name: "
+            f"{meant or f'give the path of {_TAKEN}'}."
         )
     # TensorFlow Serving has its versions in folders.
     if any(glob.glob(os.path.join(glob.escape(path), x, "saved_model.pb")) for x in ("", "*")):
@@ -348,6 +354,10 @@ def _require_model(path: str) -> None:
             f"tfbio.load: {path} holds a SavedModel, which tf.saved_model.load reads: give the "
             f"model that it was made of, {_TAKEN}."
         )
+    if not os.path.exists(f"{path}.index") and (
+        meant := nearby_folders.model_meant(path, takes_runs=True)
+    ):
+        raise UserError(f"tfbio.load: {path} holds no model: {meant}.")
 
 
 def _one_device() -> tf.distribute.Strategy:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tfbio.base import file_paths
+from tfbio.base import file_paths, nearby_folders
 from tfbio.base.errors import UsageError, UserError
 
 # Names of files that a new folder may hold: a vocabulary and unfinished files of a run that was
@@ -22,22 +22,29 @@ _LEFTOVERS = re.compile(
 )
 
 
-def require_checkpoint(flag: str, path: str) -> None:
+def require_checkpoint(flag: str, path: str, takes_runs: bool = False) -> None:
     """Checks that the path of a flag leads to a model's folder or checkpoint, and returns nothing.
 
     Args:
       flag: the name of the flag, for the message.
       path: a folder, or the prefix of a checkpoint (`path`.index exists). An address in an object
-        store passes.
+        store passes, and so does a folder without a known model in it or below.
+      takes_runs: True if the folder of a fine-tuning run, with its trials, is a model, too.
 
     Raises:
-      UserError: there is no such folder or checkpoint.
+      UserError: there is no such folder or checkpoint, or the model is in a folder below.
     """
-    if not file_paths.is_remote(path) and not any(map(os.path.exists, (path, f"{path}.index"))):
+    if file_paths.is_remote(path) or os.path.exists(f"{path}.index"):
+        return
+    meant = nearby_folders.model_meant(path, takes_runs)
+    if not os.path.exists(path):
         raise UserError(
-            f"--{flag}={path}: there is no such folder or checkpoint here; give the folder of a "
-            "run, or of a model that was downloaded (names of a hub are not looked up)."
+            f"--{flag}={path}: there is no such folder or checkpoint here; "
+            + (meant or "give the folder of a run, or of a model that was downloaded")
+            + "."
         )
+    if meant:
+        raise UserError(f"--{flag}={path}: {meant}.")
 
 
 def require_remote(tpu: str, flag: str, folders: Sequence[str]) -> None:

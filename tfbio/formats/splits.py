@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
+from tfbio.base import nearby_folders
 from tfbio.base.messages import quoted
 from tfbio.formats.label_sets import labels_of
 from tfbio.formats.task_examples import Example, Question
@@ -22,6 +23,10 @@ _RELEASED_FILES = {
     "dev": [],
     "test": ["dev-v1.1.json", "dev-v2.0.json"],
 }
+
+
+class NearbyError(TaskFileError):
+    """The error for a folder without a task's files, where a folder in it has them."""
 
 
 def find_split(data_dir: str, split: str, optional: bool = False) -> str:
@@ -44,14 +49,21 @@ def find_split(data_dir: str, split: str, optional: bool = False) -> str:
     """
     names = [f"{name}{ending}" for name in SPLIT_NAMES[split] for ending in _SPLIT_ENDINGS]
     names += _RELEASED_FILES[split]
-    paths = [os.path.join(data_dir, name + packed) for name in names for packed in ("", ".gz")]
-    files = [path for path in paths if os.path.isfile(path)]
+
+    def files_in(folder: str) -> list[str]:
+        paths = (os.path.join(folder, name + packed) for name in names for packed in ("", ".gz"))
+        return [path for path in paths if os.path.isfile(path)]
+
+    files = files_in(data_dir)
     if len(files) > 1:
         message = f"{data_dir} holds more than one file of the split {split!r}: leave one of"
         raise TaskFileError(f"{message} {', '.join(map(os.path.basename, files))}.")
     if not files and optional:
         return ""
     if not files:
+        if near := nearby_folders.below(data_dir, lambda folder: bool(files_in(folder))):
+            one = " or ".join(near[:3])
+            raise NearbyError(f"{data_dir} holds no file of the split {split!r}: give {one}.")
         message = f"{data_dir} holds no file of the split {split!r}: expected one of"
         raise TaskFileError(f"{message} {', '.join(names)} (or one of them with .gz).")
     return files[0]

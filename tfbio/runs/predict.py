@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from data_prep.sentences import splitters
-from tfbio.base import extras, file_paths, json_files, run_folders, storage
+from tfbio.base import extras, file_paths, json_files, nearby_folders, run_folders, storage
 from tfbio.base.errors import UsageError, UserError
 from tfbio.runs import prediction_io
 from tfbio.task_types import trained_on, types
@@ -124,12 +124,13 @@ def _trained_on(model: str) -> TrainedOn | None:
       UserError: there is no such folder, or a `config.json` cannot be read.
     """
     folder = run_folders.chosen(os.path.abspath(model))
-    if not os.path.isdir(folder):
-        raise UserError(
-            f"--model={model} holds no trial of a fine-tuned model: give the --output_dir of a "
-            "finished run_finetuning.py run, a trial_SEED in it, or a fine-tuned model of Hugging "
-            "Face's."
+    meant = nearby_folders.model_meant(folder if os.path.exists(folder) else model, takes_runs=True)
+    if meant or not os.path.isdir(folder):
+        remedy = (
+            "give the --output_dir of a finished run_finetuning.py run, a trial_SEED in it, or a "
+            "fine-tuned model of Hugging Face's"
         )
+        raise UserError(f"--model={model} holds no trial of a fine-tuned model: {meant or remedy}.")
     if "model_type" in json_files.read_object_or_empty(file_paths.at(folder, trained_on.CONFIG)):
         architecture = hugging_face_tokenizer.read_architecture(folder)
         for each in types.TYPES.values():

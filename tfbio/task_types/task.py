@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
-from tfbio.formats.splits import check_splits, find_split
+from tfbio.formats.splits import NearbyError, check_splits, find_split
 from tfbio.formats.task_examples import Example
 from tfbio.formats.task_file_errors import TaskFileError
 from tfbio.task_types.metrics import Scores
@@ -67,7 +67,7 @@ class Task:
             try:
                 paths[split] = find_split(data_dir, split, optional)
             except TaskFileError as error:
-                if not self.made_by:
+                if not self.made_by or isinstance(error, NearbyError):
                     raise
                 raise TaskFileError(f"{error} `{self.made_by}` makes them.") from error
         return {split: path for split, path in paths.items() if path}

@@ -28,8 +28,17 @@ def test_a_tpu_on_other_machines_sees_no_local_folder():
 
 @pytest.mark.parametrize("name", ["bert-base-uncased", "dmis-lab/biobert-v1.1", "work/model"])
 def test_a_model_that_is_not_there_is_named(name):
-    with pytest.raises(UserError, match=f"--init_checkpoint={name}: .*names of a hub are not"):
+    said = f"--init_checkpoint={name}: there is no such .*`hf download {name} --local-dir=FOLDER`"
+    with pytest.raises(UserError, match=said):
         path_checks.require_checkpoint("init_checkpoint", name)
+
+
+def test_a_model_in_a_folder_below_is_named(tmp_path):
+    (tmp_path / "out/model").mkdir(parents=True)
+    (tmp_path / "out/model/ckpt-10.index").touch()
+    with pytest.raises(UserError, match="--teacher=.*/out: the model is in .*/out/model: give"):
+        path_checks.require_checkpoint("teacher", str(tmp_path / "out"))
+    path_checks.require_checkpoint("teacher", str(tmp_path / "out/model"))
 
 
 def test_a_model_is_a_folder_or_the_prefix_of_a_checkpoint(tmp_path):

@@ -11,6 +11,7 @@ from tfbio.formats.label_sets import labels_of
 from tfbio.formats.splits import check_splits, find_split
 from tfbio.formats.tables import read_own_table, read_table
 from tfbio.formats.task_file_errors import TaskFileError
+from tfbio.task_types import task_table
 
 
 @pytest.mark.parametrize(
@@ -40,6 +41,21 @@ def test_a_split_that_is_missing_or_there_twice_is_named(write, tmp_path):
     write("", "devel.tsv.gz")
     with pytest.raises(TaskFileError, match=r"more than one .* dev\.tsv, devel\.tsv\.gz"):
         find_split(str(tmp_path), "dev")
+
+
+def test_files_in_a_folder_below_are_named(tmp_path):
+    (tmp_path / "corpus/blurb").mkdir(parents=True)
+    for name in ("train.tsv", "test.tsv"):
+        (tmp_path / "corpus/blurb" / name).touch()
+    for given in (tmp_path, tmp_path / "corpus"):
+        with pytest.raises(TaskFileError, match=f"'train': give {tmp_path}/corpus/blurb\\.$"):
+            find_split(str(given), "train")
+    with pytest.raises(TaskFileError, match="holds no file of the split 'dev': expected one of"):
+        find_split(str(tmp_path), "dev")
+    # The command that makes files is not named where they are there.
+    with pytest.raises(TaskFileError) as caught:
+        task_table.TASKS["hoc"].files(str(tmp_path))
+    assert "makes them" not in str(caught.value)
 
 
 def test_a_label_of_test_that_training_lacks_is_named(write):
