@@ -72,7 +72,7 @@ format: .venv-lint/installed  ## ruff, which rewrites what it can
 parity: .venv/installed  ## Compares with a recording of the authors' code, RECORDING=FOLDER
 	@PYTHONPATH=. TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python scripts/parity.py --recording='$(RECORDING)'
 
-tpu-check: .venv/installed .venv-tpu/installed  ## Compiles each recipe's step for TPUs (hours)
+tpu-check: .venv/installed .venv-tpu/installed  ## Compiles the steps of four recipes for TPUs (hours)
 	@$(BIN)/python scripts/tpu_check.py --tpu=v3-8 --tpu=v5e-8 \
 		--hparams=hparams/quickstart.json --hparams=hparams/small.json \
 		--hparams=hparams/base.json --hparams=hparams/large.json

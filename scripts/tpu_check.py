@@ -16,7 +16,7 @@ is that of a group then.
 With `--draws=12` settings are drawn at random, in place of a recipe, and compiled in one part: the
 table compares the estimates of `--dry_run` with the compiler.
 
-`make tpu-check` sets up the compiler, in `.venv-tpu`, and compiles every recipe. Results are kept
+`make tpu-check` sets up the compiler, in `.venv-tpu`, and compiles four recipes. Results are kept
 in benchmarks/tpu/, by the hash of the program, and no program is compiled twice.
 """
 
