@@ -82,6 +82,8 @@ class BaseSettings:
         a class attribute, "" by default.
       beside: tuple of str, the names of what a file may have beside the settings, for others to
         read; a class attribute, () by default.
+      added: dict, name of a field that was added later -> the value that older versions had, for
+        `json_files` to read their files; a class attribute, {} by default.
 
     Raises:
       ConfigError: a field is out of its limits, or the fields do not go together.
@@ -89,6 +91,7 @@ class BaseSettings:
 
     group: ClassVar[str] = ""
     beside: ClassVar[tuple[str, ...]] = ()
+    added: ClassVar[Mapping[str, Any]] = {}
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

@@ -1,7 +1,9 @@
 """JSON files whose keys are the fields of a dataclass, such as `config.json` and `scores.json`.
 
 The command that writes such a file makes the dataclass, and every reader gets it back. A key that
-is missing, unknown or of another type is an error of one sentence, and never a KeyError.
+is missing, unknown or of another type is an error of one sentence, and never a KeyError. Only a key
+that older versions did not know may be missing: the dataclass names it in `added`, with the value
+that they had (docs/stability.md).
 """
 
 from __future__ import annotations
@@ -107,6 +109,8 @@ def parse(
 ) -> _Schema:
     """Makes a dataclass of the object in a JSON file, which must have every field and no other key.
 
+    A field in `added` of the dataclass may be missing; it gets the value there.
+
     Args:
       schema: a dataclass, whose fields may be dataclasses, lists, tuples and dicts.
       content: the object.
@@ -175,13 +179,23 @@ def _built(value: Any, schema: type, key: str) -> Any:
     if not isinstance(value, dict):
         raise _MismatchError(f"{key or 'the file'} must be an object, not {shown(value)}")
     hints, prefix = typing.get_type_hints(schema), f"{key}." if key else ""
-    names = [field.name for field in dataclasses.fields(schema)]
+    names, added = [field.name for field in dataclasses.fields(schema)], _added(schema)
     for name in (*names, *value):
-        if name not in value:
+        if name not in value and name not in added:
             raise _MismatchError(f"{prefix}{name} is missing")
         if name not in names:
             raise _MismatchError(f"{prefix}{name} is no key of this file")
-    return schema(**{name: _converted(value[name], hints[name], prefix + name) for name in names})
+    given = (name for name in names if name in value)
+    converted = {name: _converted(value[name], hints[name], prefix + name) for name in given}
+    return schema(**{**added, **converted})
+
+
+def _added(schema: type) -> dict[str, Any]:
+    """Returns the values that older versions had of fields that were added; see `BaseSettings`."""
+    added: dict[str, Any] = {}
+    for base in reversed(schema.__mro__):
+        added |= vars(base).get("added", {})
+    return added
 
 
 def read_object_or_empty(path: pathlib.Path) -> dict:

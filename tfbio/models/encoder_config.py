@@ -53,6 +53,7 @@ class EncoderConfig(BaseSettings):
     """
 
     group = "encoder."
+    added = {"layer_norm_first": False, "scaled_initializer": False}
 
     vocab_size: int = setting(30522, "The number of tokens in the vocabulary.", at_least=1)
     embedding_size: int = setting(

@@ -10,6 +10,8 @@ from typing import Any
 
 from tfbio.base.config import require
 from tfbio.models.encoder_config import FAMILIES
+from tfbio.objectives.adversarial_config import AdversarialSettings
+from tfbio.objectives.distillation_config import DistillationConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig
 
 CONFIG = "config.json"
@@ -38,6 +40,19 @@ class PretrainingSettings(PretrainingConfig):
     Raises:
       ConfigError: a setting is out of its range, two do not go together, or `family` is not known.
     """
+
+    added = {
+        "adversarial": AdversarialSettings(),
+        "distillation": DistillationConfig(),
+        "sentence_pair_loss": False,
+        "corpus_switch_steps": (),
+        "schedule": "linear",
+        "adam_bias_correction": False,
+        "lamb_bias_correction": True,
+        "decay_all": False,
+        "teacher": None,
+        "teacher_sha256": "",
+    }
 
     lower_case: bool
     vocab_sha256: str

@@ -30,6 +30,7 @@ class PretrainingRun(BaseSettings):
     """
 
     group = "run."
+    added = {"stop_at_step": 0, "keep_checkpoints_at": ()}
 
     precision: str = setting(
         "auto",

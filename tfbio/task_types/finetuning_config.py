@@ -58,6 +58,8 @@ class RunConfig(FinetuningConfig):
       ConfigError: a setting is out of its limits, or the family is unknown.
     """
 
+    added = {"minority_weight": 1.0, "minority_copies": 1, "head_dropout_prob": 0.0}
+
     init_checkpoint: str
     encoder: EncoderConfig
     lower_case: bool

@@ -90,6 +90,7 @@ class QuestionAnswering(TaskType):
         """
 
         group = "question_answering."
+        added = {"mlp_layers": 1, "mlp_size": 0}
 
         head: str = setting(
             "bert",

@@ -24,6 +24,7 @@ class TaggingSettings(BaseSettings):
     """
 
     group = "tagging."
+    added = {"mlp_layers": 1, "mlp_size": 0}
 
     head: str = setting(
         "linear",

@@ -92,6 +92,8 @@ class TextSettings(BaseSettings):
       ConfigError: a value is out of its limits, or `text_head` does not go with the others.
     """
 
+    added = {"mlp_layers": 1, "mlp_size": 0}
+
     pooling: str = setting(
         "first",
         "What the head sees of a text. first: the output for [CLS], as in the papers; mean: that "

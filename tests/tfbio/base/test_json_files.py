@@ -117,6 +117,30 @@ def test_what_is_no_json_object_is_said(text, message, tmp_path):
         json_files.read(File, tmp_path / "file.json", "run it again")
 
 
+@dataclasses.dataclass(frozen=True)
+class Grown(Base):
+    """A file that has more keys than in an older version."""
+
+    added = {"inner": Inner(0.5, ["a"]), "is_large": False}
+
+    inner: Inner = Inner(1.0, [])
+    is_large: bool = True
+
+
+def test_a_key_that_was_added_has_the_value_of_older_versions():
+    old = {"count": 1, "is_new": True}
+    read = json_files.parse(Grown, old, "file.json", "run it again")
+    assert read == Grown(1, True, Inner(0.5, ["a"]), False)
+    new = dataclasses.asdict(Grown())
+    assert json_files.parse(Grown, new, "file.json", "run it again") == Grown()
+    with pytest.raises(SchemaError, match="is_large must be true or false, not 1"):
+        json_files.parse(Grown, old | {"is_large": 1}, "file.json", "run it again")
+    # The other keys are needed, in the groups that were added as well.
+    for content, name in (({"count": 1}, "is_new"), (old | {"inner": {"share": 1}}, "inner.names")):
+        with pytest.raises(SchemaError, match=f"{name} is missing"):
+            json_files.parse(Grown, content, "file.json", "run it again")
+
+
 def test_a_missing_file_is_said(tmp_path):
     with pytest.raises(SchemaError, match="^there is no .*nothing.json: run it again.$"):
         json_files.read(File, tmp_path / "nothing.json", "run it again")
