@@ -72,7 +72,7 @@ def write_report(
       pretraining: the `--model_dir` of a pretraining run, for a section and pretraining.png; "" for
         neither.
       paper: one of `published_tables.PAPERS`, all of whose models stand beside the runs; "" for a
-        choice of all papers, `published.MODELS`.
+        choice of all papers, `published.MODELS`, and `published.NEWER`.
 
     Returns:
       The `Path` of report.md.
@@ -82,7 +82,7 @@ def write_report(
         `ReportError` for two baselines of a task, `GroupingError` for two runs of a model and task.
       KeyError: the logs of pretraining have no held-out loss, or there is no such paper.
     """
-    beside = published.models_of(paper) if paper else published.MODELS
+    beside = published.models_of(paper) if paper else published.MODELS + published.NEWER
     logged = curves.read_run(pretraining) if pretraining else {}
     runs, compared = _read_runs(finetuning, baseline)
     models = by_model([*runs, *compared.values()])
@@ -193,7 +193,8 @@ def define_flags() -> None:
         "published",
         None,
         published_tables.PAPERS,
-        "The paper of which all models stand beside the runs; without it, a choice of five papers.",
+        "The paper of which all models stand beside the runs; without it, a choice of five papers, "
+        "and newer models.",
     )
     flags.DEFINE_string("output", None, "Folder to write to; made if need be.", required=True)
 

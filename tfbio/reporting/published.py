@@ -1,14 +1,17 @@
 """Models whose test scores papers report, in percent and as printed, and the BLURB score.
 
 The scores are in `published_tables.json`. `MODELS` are those that the report shows by default,
-`models_of` gives all of a paper.
+`models_of` gives all of a paper. `NEWER` are models of later papers, whose scores are in
+`newer_models.json` and were not read in a paper's table.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import statistics
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from tfbio.reporting import published_tables
@@ -77,6 +80,8 @@ OTHERS = (
     Column("BioASQ factoid, strict", "bioasq_factoid", "strict_accuracy"),
     Column("BioASQ factoid, lenient", "bioasq_factoid", "lenient_accuracy"),
 )
+_NEWER = Path(__file__).with_name("newer_models.json")
+_OF_NEWER = "Later than the five papers, and not read in the tables of a paper."
 _TITLES = {(x.task, x.metric, x.of_others): x.title for x in (*BLURB, *BLUE, *OTHERS)}
 
 
@@ -184,6 +189,15 @@ def _model(name: str, cells: Sequence[Cell]) -> Model:
     )
 
 
+def _newer() -> tuple[Model, ...]:
+    """Reads the models of later papers, which the report tells apart from the others by a note."""
+    models = []
+    for one in json.loads(_NEWER.read_text(encoding="utf-8")):
+        notes = {title: text for text, of in one.pop("notes", {}).items() for title in of}
+        models.append(Model(**one, notes=notes, note=_OF_NEWER))
+    return tuple(models)
+
+
 def _chosen(name: str, paper: str, table: int, printed: str) -> Model:
     """Makes the `Model` called `name` that a table calls `printed`."""
     cells = [x for x in published_tables.cells(paper) if (x.table, x.model) == (table, printed)]
@@ -221,3 +235,6 @@ MODELS = tuple(
         ("bio-lm large", "bio_lm", 2, "bio-lm large"),
     )
 )
+
+# Beside those of `MODELS`, after them.
+NEWER = _newer()
