@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Literal
 import srsly
 from spacy import util
 from spacy.language import Language
-from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span, SpanGroup
 
 from tfbio.base import file_paths
@@ -66,7 +65,7 @@ os.register_at_fork(after_in_child=_Fork.note)
         "alignment_mode": "expand",
     },
 )
-class TfbioNer(Pipe):
+class TfbioNer:
     """Finds entities in spaCy's documents with a model that `tfbio.load` loads.
 
     `doc.spans["tfbio"]` gets a span for each entity, which covers all tokens that the entity
@@ -115,6 +114,11 @@ class TfbioNer(Pipe):
         self._path = file_paths.absolute(model)
         self._model: Model | None = None
         self._has_warned = False
+        self._handle_error: Callable = util.raise_error
+
+    def __getstate__(self) -> dict:
+        """Leaves out the model, which another process loads when it has a text."""
+        return {**self.__dict__, "_model": None}
 
     def load(self) -> "Model":
         """Loads the model, unless it is loaded, and returns it.
@@ -158,14 +162,21 @@ class TfbioNer(Pipe):
         Yields:
           The same documents with their entities, in their order.
         """
-        handle: Callable = self.get_error_handler()
         for docs in util.minibatch(stream, size=batch_size):
             try:
                 self._annotate(docs)
             except Exception as error:
-                handle(self.name, self, docs, error)
+                self._handle_error(self.name, self, docs, error)
             else:
                 yield from docs
+
+    def set_error_handler(self, error_handler: Callable) -> None:
+        """Sets the function that deals with documents that fail; see `nlp.set_error_handler`."""
+        self._handle_error = error_handler
+
+    def get_error_handler(self) -> Callable:
+        """Returns the function that deals with documents that fail."""
+        return self._handle_error
 
     def _annotate(self, docs: Sequence[Doc]) -> None:
         """Sets the spans and entities of documents."""
@@ -188,7 +199,7 @@ class TfbioNer(Pipe):
             if span := _span(doc, entity, self.alignment_mode):
                 aligned.setdefault(span, entity)
         new = util.filter_spans(aligned)
-        before = list(doc.ents)
+        before = [span for span in doc.ents if span not in new]
         if self.overwrite_ents:
             before = _without_overlaps(before, new)
         else:
