@@ -7,6 +7,7 @@ TensorFlow is imported, which takes seconds.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -72,6 +73,7 @@ def _predict(
     overrides: Sequence[str],
 ) -> None:
     """Reads the inputs, loads the model, and writes its predictions; see `predict`."""
+    start = time.monotonic()
     known = _trained_on(model)
     text = prediction_io.read(known, inputs, output, form) if known else None
     # Imported late: TensorFlow takes seconds, and mistakes should not.
@@ -87,7 +89,8 @@ def _predict(
     if known.new_text == "documents":
         _tell_splitter()
     prediction_io.FORMS[known.new_text].write(predictor, text, output, form)
-    print(f"{len(text.files)} file(s) read; see {output}", flush=True)
+    seconds = time.monotonic() - start
+    print(f"{len(text.files)} file(s) read; see {output} ({seconds:.0f} s)", flush=True)
 
 
 def _tell_splitter() -> None:
