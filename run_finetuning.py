@@ -20,6 +20,7 @@ from (tfbio/task_types/task_table.py). Further flags:
   --hparams=biom-bert-large    for its BERT,
   --hparams=biom-albert-xxlarge    and for its ALBERT
   --hparams=biomegatron    BioMegatron's settings, with its search over the layers of the head
+  --hparams=quickstart    those of the quick start, for ncbi_disease (docs/quickstart.md)
   --seeds=10    the number of trials
   --stop_as=out/fold_1    as many epochs as the best weights of that run had seen
   --set learning_rate=1e-4 --set train_batch_size=16    change single settings

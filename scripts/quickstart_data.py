@@ -13,6 +13,7 @@ one PMID is left out, and so is a mention that begins or ends within a word.
 
 from __future__ import annotations
 
+import argparse
 import gzip
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -126,9 +127,12 @@ def make() -> dict[str, bytes]:
 
 def main() -> None:
     """Writes the files, and prints the size of each."""
-    SHIPPED.mkdir(parents=True, exist_ok=True)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--output", type=Path, default=SHIPPED, help="folder to write to")
+    folder = parser.parse_args().output
+    folder.mkdir(parents=True, exist_ok=True)
     for name, content in make().items():
-        (SHIPPED / name).write_bytes(content)
+        (folder / name).write_bytes(content)
         print(f"{name}: {len(content):,} bytes")
 
 

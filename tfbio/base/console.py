@@ -30,6 +30,7 @@ class Command(NamedTuple):
 
 # In the order of the data.
 COMMANDS = {
+    "quickstart": Command("tfbio.quickstart", "writes a corpus and articles to begin with"),
     "documents": Command("data_prep.documents", "makes documents of PubMed, PMC and other text"),
     "corpus_report": Command("data_prep.corpus_report", "reports the content of documents"),
     "vocabulary": Command("data_prep.vocabulary", "learns a vocabulary from documents"),
