@@ -1,1 +1,1 @@
-"""The functions and classes for use in Python: `tfbio.load` and `tfbio.read`."""
+"""The functions and classes for use in Python: `tfbio.load`, `tfbio.read` and spaCy's component."""

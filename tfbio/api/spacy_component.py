@@ -37,7 +37,7 @@ _EXAMPLE = 'nlp.add_pipe("tfbio_ner", config={"model": "out/bc5cdr_chem"})'
 
 
 class _Fork:
-    """Remembers whether this process was forked from one that had imported TensorFlow.
+    """Knows whether this process was forked from one that had imported TensorFlow.
 
     TensorFlow's threads are not in such a process, and its first computation waits for them without
     end.
@@ -47,7 +47,7 @@ class _Fork:
 
     @classmethod
     def note(cls) -> None:
-        """Notes it, in the new process."""
+        """Finds out, when a new process begins."""
         cls.had_tensorflow = "tensorflow" in sys.modules
 
 
