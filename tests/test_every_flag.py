@@ -210,6 +210,7 @@ PAIRS = [
         "--mode=predict runs on one machine",
     ),
     ("run_finetuning.py --mode=predict", "--seeds=2", "--seeds does not go with --mode=predict"),
+    ("run_finetuning.py --mode=predict", "--keep_weights=all", "--keep_weights does not go with"),
     ("run_finetuning.py --mode=predict", "--sweep=seed=1,2", "--sweep does not go with --mode"),
     ("run_finetuning.py --mode=predict", "--dry_run", "--dry_run does not go with --mode=predict"),
     ("run_finetuning.py --mode=predict", "--from_scratch", "--from_scratch does not go with"),

@@ -65,7 +65,7 @@ def _named(content: str, folders: list[str]) -> str:
         return ""
     if len(folders) == 1:
         return f"{content} is in {folders[0]}: give that folder"
-    more = f" or {len(folders) - 3} others" if len(folders) > 3 else ""
+    more = ", ..." if len(folders) > 3 else ""
     return f"{content} may be in {', '.join(folders[:3])}{more}: give one of these folders"
 
 

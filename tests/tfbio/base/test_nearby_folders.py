@@ -46,8 +46,8 @@ CASES = {
             "out/trial_5.unfinished/model.index",
         ],
         "out",
-        "the model may be in FOLDER/out/trial_0, FOLDER/out/trial_1, FOLDER/out/trial_2 or 2 "
-        "others: give one of these folders",
+        "the model may be in FOLDER/out/trial_0, FOLDER/out/trial_1, FOLDER/out/trial_2, "
+        "...: give one of these folders",
     ),
     "a file of a checkpoint": (
         ["x/bert_model.ckpt.index", "x/bert_model.ckpt.data-00000-of-00001"],
