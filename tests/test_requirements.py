@@ -89,10 +89,10 @@ def test_all_that_is_installed_has_a_version_in_constraints(setup_cfg, constrain
     assert not missing
 
 
-def test_the_tests_need_every_extra_but_those_of_object_stores(setup_cfg):
+def test_the_tests_need_every_extra_but_those_of_hardware_and_object_stores(setup_cfg):
     found = setup_cfg["options.extras_require"]
     (own,) = [need for need in requirements(found["test"]) if need.name == "tfbio"]
-    assert own.extras == set(found) - {"test", "gcs", "s3"}
+    assert own.extras == set(found) - {"test", "gcs", "gpu", "s3"}
 
 
 def test_make_installs_what_each_target_needs():

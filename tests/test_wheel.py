@@ -1,4 +1,4 @@
-"""The wheel has every module and data file, and works outside of the checkout.
+"""The wheel has every module and data file, and works outside of the checkout; so does the sdist.
 
 The environment that it runs in has the packages of the core alone (`tests/core_environment.py`).
 """
@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -24,7 +25,8 @@ from tfbio.text import special_tokens
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("tfbio", "data_prep", "hparams")
 # What setuptools reads, and the commands.
-FILES = ("setup.cfg", "pyproject.toml", "README.md", "LICENSE")
+FILES = ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in", "constraints.txt")
+FOLDERS = ("docker", "requirements")
 COMMANDS = ("run_pretraining.py", "run_finetuning.py")
 NO_FILES = shutil.ignore_patterns("__pycache__")
 
@@ -74,8 +76,8 @@ print(json.dumps([count, needs]))
 
 
 def copy_sources(folder: Path) -> Path:
-    """Copies what a wheel is made of: setuptools leaves a build folder, and takes up an old one."""
-    for name in PACKAGES:
+    """Copies what both are made of: setuptools leaves a build folder, and takes up an old one."""
+    for name in (*PACKAGES, *FOLDERS):
         shutil.copytree(ROOT / name, folder / name, ignore=NO_FILES)
     for name in (*FILES, *COMMANDS):
         shutil.copy(ROOT / name, folder)
@@ -129,11 +131,30 @@ def import_all(unpacked: Path, python=sys.executable, *names: str) -> subprocess
     )
 
 
+def build_sdist(source: Path, output: Path) -> Path:
+    """Builds the sdist of a folder and unpacks it; returns the new folder."""
+    code = f"from setuptools import build_meta; build_meta.build_sdist({str(output)!r})"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    subprocess.run(
+        [sys.executable, "-c", code], cwd=source, env=environment, check=True, capture_output=True
+    )
+    (path,) = output.glob("*.tar.gz")
+    with tarfile.open(path) as sdist:
+        sdist.extractall(output, filter="data")
+    return output / path.name.removesuffix(".tar.gz")
+
+
 @pytest.fixture(scope="module")
-def unpacked(tmp_path_factory) -> Path:
-    """Returns the folder of the unpacked wheel."""
-    folder = tmp_path_factory.mktemp("wheel")
-    return build(copy_sources(folder / "source"), folder)
+def sdist(tmp_path_factory) -> Path:
+    """Returns the folder of the unpacked sdist."""
+    folder = tmp_path_factory.mktemp("sdist")
+    return build_sdist(copy_sources(folder / "source"), folder)
+
+
+@pytest.fixture(scope="module")
+def unpacked(sdist, tmp_path_factory) -> Path:
+    """Returns the folder of the unpacked wheel, which is built from the sdist."""
+    return build(sdist, tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
@@ -187,6 +208,11 @@ def run(programs: Path, folder: Path, *arguments: str) -> subprocess.CompletedPr
         text=True,
         capture_output=True,
     )
+
+
+def test_the_sdist_has_the_versions_too(sdist):
+    assert (sdist / "constraints.txt").read_text() == (ROOT / "constraints.txt").read_text()
+    assert (sdist / "requirements" / "tpu" / "pyproject.toml").is_file()
 
 
 def test_the_wheel_has_every_file_of_the_packages(unpacked):

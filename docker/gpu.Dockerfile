@@ -1,0 +1,20 @@
+# tfbio on NVIDIA's GPUs, with CUDA from pip: the host needs the driver and NVIDIA's container
+# toolkit. In a clone of the repository:
+#
+#   docker build --file=docker/gpu.Dockerfile --tag=tfbio:gpu .
+#   docker run --rm --gpus=all --volume="$PWD:/work" --user="$(id -u)" tfbio:gpu pretrain --help
+FROM python:3.11.14-slim-bookworm AS wheel
+COPY . /tfbio
+RUN pip wheel --no-cache-dir --no-deps --wheel-dir=/wheels /tfbio
+
+FROM python:3.11.14-slim-bookworm
+ARG EXTRAS=data,gpu,report
+COPY constraints.txt /tfbio/
+COPY --from=wheel /wheels /wheels
+RUN pip install --no-cache-dir --constraint=/tfbio/constraints.txt \
+        "$(echo /wheels/*.whl)[$EXTRAS]" \
+    && useradd --create-home --uid=1000 tfbio
+USER 1000
+WORKDIR /work
+ENTRYPOINT ["tfbio"]
+CMD ["--help"]
