@@ -95,6 +95,13 @@ def test_the_tests_need_every_extra_but_those_of_hardware_and_object_stores(setu
     assert own.extras == set(found) - {"test", "gcs", "gpu", "s3"}
 
 
+def test_the_manual_has_every_extra(setup_cfg):
+    text = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*?`) \|", text, re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`([\w-]+)`", row)}
+    assert set(setup_cfg["options.extras_require"]) <= named
+
+
 def test_make_installs_what_each_target_needs():
     """The demo prepares data and draws plots."""
     lines = subprocess.run(

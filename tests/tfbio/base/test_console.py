@@ -50,3 +50,15 @@ def test_every_command_of_the_pipeline_has_a_name():
     named = {command.module for command in console.COMMANDS.values()}
     assert len(runs) > 8
     assert {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in runs} <= named
+
+
+def test_the_manual_has_every_command():
+    text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    found = re.findall(r"^\| `tfbio (\w+)` \| (.*) \| `(.*)` \|$", text, re.MULTILINE)
+    assert [(name, does) for name, does, _ in found] == [
+        (name, command.summary) for name, command in console.COMMANDS.items()
+    ]
+    for name, _, same in found:
+        command = console.COMMANDS[name]
+        way = f"-m {command.module}" if "." in command.module else f"{command.module}.py"
+        assert same == " ".join(["python", way, *command.flags])
