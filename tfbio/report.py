@@ -12,10 +12,19 @@ Data of your own have a column for each data set, named after its folder, such a
 where two are called alike, with as much of the path as tells them apart, `ward/data (ner)`. So has
 a test set that is not the published one, such as `ChemProt, 1,000 of 15,745 test examples`. Runs of
 one model on the ten folds of GAD or EU-ADR make one row. Every run is compared with the baseline of
-its task and data; baselines have rows, too. Writes report.md, report.tex, report.csv (all figures,
-not rounded) and report.png. --pretraining=out/model adds how that run went, and pretraining.png.
-With --published=PAPER all models of that paper's tables stand beside the runs, instead of a choice
-from five papers.
+its task and data; baselines have rows, too. With --published=PAPER all models of that paper's
+tables stand beside the runs, instead of a choice from five papers. It writes
+
+  report.html      all of it on one page, which needs no other file
+  report.md, report.tex, report.csv    the tables; in the last all figures, not rounded
+  report           the scores beside the published ones
+  pretraining      with --pretraining=out/model: how that run went, with the held-out articles
+  fine_tuning      loss and score on the development set by step, where the runs have logs
+  confusion_NAME   which labels of the data set NAME were taken for which
+  errors_NAME      its mentions by type and length: right, partly right, missed and spurious
+  errors.csv       the numbers of the last two, over all seeds
+
+Each figure is a PNG and, for print, a PDF, 3.5 or 7.2 inches wide: one column or two.
 """
 
 from __future__ import annotations
@@ -30,7 +39,10 @@ from absl import flags
 from tfbio.base import cli, errors, storage
 from tfbio.reporting import (
     curves,
+    error_report,
     group_means,
+    html_report,
+    learning_curves,
     published,
     published_tables,
     results,
@@ -38,7 +50,9 @@ from tfbio.reporting import (
     score_tables,
     tables,
 )
+from tfbio.reporting.drawing import Drawing
 from tfbio.reporting.grouping import Models, by_data, by_model, by_test_set
+from tfbio.reporting.html_report import Part
 from tfbio.reporting.published import Column
 from tfbio.reporting.results import Run
 from tfbio.reporting.table_columns import columns_of, percent, trivial_runs
@@ -62,15 +76,14 @@ def write_report(
     pretraining: str = "",
     paper: str = "",
 ) -> Path:
-    """Writes the report on fine-tuning runs: report.md, report.tex, report.csv and report.png.
+    """Writes the report on fine-tuning runs: its texts, tables and figures, see the module.
 
     Args:
       finetuning: output folders of fine-tuning runs, or glob patterns of them, each perhaps with
         `NAME=` before it, the model's name.
       output: the path of the folder to write to, made if need be.
       baseline: the same of the runs that they are compared with, at most one of each task.
-      pretraining: the `--model_dir` of a pretraining run, for a section and pretraining.png; "" for
-        neither.
+      pretraining: the `--model_dir` of a pretraining run, for its table and curves; "" for neither.
       paper: one of `published_tables.PAPERS`, all of whose models stand beside the runs; "" for a
         choice of all papers, `published.MODELS`, and `published.NEWER`.
 
@@ -104,18 +117,32 @@ def write_report(
     trivial = {
         column: percent(column, run) for column, run in trivial_runs(columns, models).items()
     }
-    score_chart.draw(columns, figures, trivial, folder / "report.png", beside)
-    sections = ["# Report"]
+    parts: list[Part] = []
     if pretraining:
-        sections.append(curves.section(pretraining, logged))
-        curves.draw(logged, folder / "pretraining.png")
-    sections += [tables.markdown(table) for table in shown]
-    sections.append("![Scores on the test sets beside the published ones](report.png)")
+        parts.append(curves.table(pretraining, logged))
+        parts.append(learning_curves.draw_pretraining(logged, folder))
+    parts += shown
+    parts.append(score_chart.draw(columns, figures, trivial, folder, beside))
+    parts += filter(None, [learning_curves.draw_finetuning(columns, models, folder)])
+    parts += error_report.draw(columns, models, folder)
     csv = score_tables.csv_text(columns, figures, models, beside)
     storage.write_text(folder / "report.csv", csv)
+    storage.write_text(folder / "errors.csv", error_report.csv_text(columns, models))
     storage.write_text(folder / "report.tex", _PACKAGES + "\n".join(map(tables.latex, shown)))
-    storage.write_text(folder / "report.md", "\n\n".join(sections) + "\n")
+    storage.write_text(folder / "report.html", html_report.text("Report", parts))
+    storage.write_text(folder / "report.md", _markdown(parts))
     return folder / "report.md"
+
+
+def _markdown(parts: Sequence[Part]) -> str:
+    """Returns report.md: the tables and figures, without the tables that are folded away."""
+    sections = ["# Report"]
+    for part in parts:
+        if isinstance(part, Table):
+            sections.append(tables.markdown(part))
+        elif isinstance(part, Drawing):
+            sections.append(f"![{part.title}]({part.name}.png)")
+    return "\n\n".join(sections) + "\n"
 
 
 def _read_runs(

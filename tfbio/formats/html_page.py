@@ -12,11 +12,8 @@ comes from the style sheet and is no part of the text.
 
 from __future__ import annotations
 
-import base64
 import bisect
 import collections
-import hashlib
-import html
 import itertools
 import os
 import re
@@ -25,12 +22,12 @@ import tempfile
 from collections.abc import Iterator, Sequence
 
 from tfbio.base import storage
-from tfbio.formats import html_style
+from tfbio.formats import html_parts, html_style
 from tfbio.formats.annotated_documents import Annotated, Document, Entity
+from tfbio.formats.html_parts import escaped
 
 _TAGS = {"title": "h2", "heading": "h3"}
 _PMID = re.compile(r"[1-9][0-9]{0,7}")
-_NOT_IN_HTML = re.compile("[\0\ud800-\udfff]")
 
 
 def write(path: str, annotated: Annotated) -> None:
@@ -69,11 +66,10 @@ def _head(documents: int, counts: collections.Counter[str]) -> str:
     # By rank, so that pages with the same types have the same colours.
     ranks = {name: rank for rank, name in enumerate(sorted(counts))}
     style = html_style.style([ranks[name] for name in counts])
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     title = f"{_number(documents, 'document')}, {_number(counts.total(), 'entity', 'entities')}"
     types = "".join(
         f'<li><label><input type="checkbox" id="t{numbers[name]}" checked> '
-        f'<span class="key t{numbers[name]} s4">{_escaped(name)}</span> {count:,}</label></li>\n'
+        f'<span class="key t{numbers[name]} s4">{escaped(name)}</span> {count:,}</label></li>\n'
         for name, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     )
     least = html_style.SCORES
@@ -82,19 +78,7 @@ def _head(documents: int, counts: collections.Counter[str]) -> str:
         f'<li><span class="key any s{number}">{score}</span></li>\n'
         for number, score in enumerate(scores)
     )
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; \
-style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'">
-<meta name="referrer" content="no-referrer">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<header>
+    return f"""{html_parts.head(title, style)}<header>
 <h1>{title}</h1>
 <ul>
 {types}</ul>
@@ -116,7 +100,7 @@ def _article(
 ) -> Iterator[str]:
     """Writes a document: its id, the number of its entities, and its text with them."""
     kinds = {passage.kind for passage in document.passages}
-    name = f"<bdi>{_escaped(document.id)}</bdi>"
+    name = f"<bdi>{escaped(document.id)}</bdi>"
     # The id of a file or a collection may be any number; PubMed's documents have these passages.
     if _PMID.fullmatch(document.id) and kinds & {"title", "abstract"}:
         name = f'PMID <a href="https://pubmed.ncbi.nlm.nih.gov/{document.id}/">{document.id}</a>'
@@ -144,7 +128,7 @@ def _text(document: Document, entities: Sequence[Entity], numbers: dict[str, int
         edge = edges[bisect.bisect_right(edges, start)]
         for depth in range(kept, len(covering)):
             yield _mark(covering[: depth + 1], edge, numbers)
-        yield _escaped(document.text[start:end])
+        yield escaped(document.text[start:end])
         opened = covering
     yield "</mark>" * len(opened) + behind.get(len(document.text), "")
 
@@ -185,8 +169,8 @@ def _mark(covering: Sequence[tuple[int, Entity]], edge: int, numbers: dict[str, 
     score = "" if entity.score is None else f' data-score="{entity.score:.2f}"'
     return (
         f'<mark class="t{numbers[entity.type]} s{html_style.shade(entity.score)}'
-        f'{" cut" if is_cut else ""}" data-entity="{number}" data-type="{_escaped(entity.type)}"'
-        f'{score} title="{_escaped(title)}">'
+        f'{" cut" if is_cut else ""}" data-entity="{number}" data-type="{escaped(entity.type)}"'
+        f'{score} title="{escaped(title)}">'
     )
 
 
@@ -197,8 +181,3 @@ def _described(entity: Entity) -> str:
 
 def _number(count: int, one: str, several: str = "") -> str:
     return f"{count:,} {one if count == 1 else several or f'{one}s'}"
-
-
-def _escaped(text: str) -> str:
-    """Escapes a text for HTML, whose parsers would make another line end of a carriage return."""
-    return html.escape(_NOT_IN_HTML.sub("\ufffd", text)).replace("\r", "&#13;")

@@ -21,7 +21,8 @@ _LIGHT = (0.3, 0.45, 0.6, 0.8, 1.0)
 _DARK = (0.12, 0.19, 0.26, 0.33, 0.4)
 _WHITE, _BLACK, _NIGHT = "#ffffff", "#000000", "#15171a"
 
-_SHEET = """
+# The part that all pages share, and its colours in the dark.
+PAGE = """
 :root{color-scheme:light dark;--page:#ffffff;--ink:#1b1b1b;--faint:#5a5f66;--link:#0b57a4;\
 --edge:#d5d9de}
 *{box-sizing:border-box}
@@ -30,6 +31,11 @@ font:100%/1.5 system-ui,sans-serif;-webkit-text-size-adjust:100%}
 header,main{max-width:52rem;margin:0 auto;padding:.75rem 1rem}
 header{background:var(--page);border-bottom:1px solid var(--edge)}
 h1{font-size:1.1rem;margin:0 0 .4rem}
+"""
+DARK_PAGE = """
+:root{--page:#15171a;--ink:#eceff1;--faint:#a4abb3;--link:#8ab8f0;--edge:#3a3f45}
+"""
+_SHEET = """\
 ul{list-style:none;margin:.3rem 0;padding:0;display:flex;flex-wrap:wrap;gap:.35rem 1rem}
 .scale{gap:.35rem}
 header p,.id{color:var(--faint);font-size:.875rem;margin:.3rem 0}
@@ -54,9 +60,6 @@ body:has(#names:not(:checked)):has(#scores:checked) mark[data-score]::after\
 mark.cut::after{content:none!important}
 @media screen and (min-width:48rem) and (min-height:40rem){\
 header{position:sticky;top:0;z-index:1;max-height:40vh;overflow-y:auto}}
-"""
-_DARK_SHEET = """
-:root{--page:#15171a;--ink:#eceff1;--faint:#a4abb3;--link:#8ab8f0;--edge:#3a3f45}
 """
 _PRINT_SHEET = """
 @media print{
@@ -94,8 +97,8 @@ def style(ranks: Sequence[int]) -> str:
             f"{off}{{background:none;border-color:transparent}}"
             f"{off}::after{{content:none!important}}"
         )
-    in_the_dark = f"@media screen and (prefers-color-scheme:dark){{{_DARK_SHEET}{_joined(dark)}}}"
-    return f"{_SHEET}{_joined(light)}\n{in_the_dark}\n{_joined(switches)}{_PRINT_SHEET}"
+    in_the_dark = f"@media screen and (prefers-color-scheme:dark){{{DARK_PAGE}{_joined(dark)}}}"
+    return f"{PAGE}{_SHEET}{_joined(light)}\n{in_the_dark}\n{_joined(switches)}{_PRINT_SHEET}"
 
 
 def shade(score: float | None) -> int:

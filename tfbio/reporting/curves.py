@@ -1,4 +1,4 @@
-"""Reads the curves of a pretraining run from its TensorBoard logs, and draws them."""
+"""Reads the learning curves of runs from their TensorBoard logs."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import glob
 import os
 from pathlib import Path
 
-from tfbio.base import storage
 from tfbio.base.errors import UserError
+from tfbio.reporting.tables import Table
 
-# Tag in the logs, and how the report calls it.
-_PRETRAINING_SCALARS = (
-    ("loss", "loss"),
-    ("accuracy", "accuracy"),
-    ("generator_loss", "generator loss"),
-    ("generator_accuracy", "generator accuracy"),
-    ("discriminator_loss", "discriminator loss"),
-    ("discriminator_auc", "discriminator AUC"),
+# Tag in the logs, how the report calls it, and its unit.
+PRETRAINING_SCALARS = (
+    ("loss", "loss", "nats"),
+    ("accuracy", "accuracy", "share of masked tokens"),
+    ("generator_loss", "generator loss", "nats per masked token"),
+    ("generator_accuracy", "generator accuracy", "share of masked tokens"),
+    ("discriminator_loss", "discriminator loss", "nats per token"),
+    ("discriminator_auc", "discriminator AUC", "area under the ROC curve"),
 )
 
 Curve = list[tuple[int, float]]
@@ -76,59 +76,39 @@ def read_run(model_dir: str | os.PathLike) -> dict[str, dict[str, Curve]]:
     return {split: read(Path(model_dir, "logs", split)) for split in ("train", "heldout")}
 
 
-def section(folder: str, curves: dict[str, dict[str, Curve]]) -> str:
-    """Returns a report's section on the curves of a pretraining run, a table of their last values.
-
-    The text is Markdown; it names the last step, and refers to the picture pretraining.png.
+def read_trials(folder: str | os.PathLike) -> dict[str, list[dict[str, Curve]]]:
+    """Reads the curves of a fine-tuning run, in training and on the development set.
 
     Args:
-      folder: the run's folder, as the section is to call it.
+      folder: the path of the run.
+
+    Returns:
+      A dict of "train" and "dev" -> the curves of each trial that has some, as `read` returns them.
+    """
+    found: dict[str, list[dict[str, Curve]]] = {}
+    for split in ("train", "dev"):
+        folders = sorted(Path(folder, "logs").glob(f"trial_*/{split}"))
+        found[split] = [read(own) for own in folders if any(own.glob("*tfevents*"))]
+    return found
+
+
+def table(folder: str, curves: dict[str, dict[str, Curve]]) -> Table:
+    """Returns a report's table of the last values of the curves of a pretraining run.
+
+    Args:
+      folder: the run's folder, as the note is to call it.
       curves: the result of `read_run`.
 
     Raises:
       KeyError: the curves have no held-out "loss".
     """
-    lines = [
-        "## Pretraining",
-        "",
-        f"`{folder}`, at step {curves['heldout']['loss'][-1][0]}. The training figures are means "
-        "over the last logged steps; the held-out articles are not trained on.",
-        "",
-        "| | training | held out |",
-        "|---|---|---|",
-    ]
-    for tag, name in _PRETRAINING_SCALARS:
+    rows = []
+    for tag, name, _ in PRETRAINING_SCALARS:
         points = [curves[split].get(tag) for split in ("train", "heldout")]
         if any(points):
-            shown = [f"{own[-1][1]:.4f}" if own else "" for own in points]
-            lines.append(f"| {name} | {' | '.join(shown)} |")
-    return "\n".join([*lines, "", "![Losses of pretraining](pretraining.png)"])
-
-
-def draw(curves: dict[str, dict[str, Curve]], path: Path) -> None:
-    """Draws the curves of a pretraining run as a PNG file; returns nothing.
-
-    It has a panel for each loss, accuracy and AUC among the held-out curves, with that of training.
-
-    Args:
-      curves: the result of `read_run`.
-      path: the file to write.
-
-    Raises:
-      ValueError: the held-out curves have none of these figures.
-    """
-    from matplotlib.figure import Figure
-
-    drawn = [(tag, name) for tag, name in _PRETRAINING_SCALARS if tag in curves["heldout"]]
-    figure = Figure(figsize=(4 * len(drawn), 3.6), layout="constrained")
-    for axis, (tag, name) in zip(
-        figure.subplots(1, len(drawn), squeeze=False)[0], drawn, strict=True
-    ):
-        for split, label, style in (("train", "training", "-"), ("heldout", "held out", "o--")):
-            points = curves[split].get(tag, [])
-            axis.plot([x for x, _ in points], [y for _, y in points], style, label=label)
-        axis.set(xlabel="step", title=f"Pretraining: {name}")
-        axis.legend()
-        axis.grid(alpha=0.3)
-    with storage.written_whole(path) as stream:
-        figure.savefig(stream, format="png", dpi=120)
+            rows.append([name, *(f"{own[-1][1]:.4f}" if own else "" for own in points)])
+    note = (
+        f"`{folder}`, at step {curves['heldout']['loss'][-1][0]}. The training figures are means "
+        "over the last logged steps; the held-out articles are not trained on."
+    )
+    return Table("Pretraining", ["figure", "training", "held out"], rows, 0, [note])

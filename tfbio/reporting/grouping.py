@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -217,6 +218,7 @@ def joined(folds: Sequence[Run], task: str) -> Run:
         devs=means([run.devs for run in folds]) if all(run.devs for run in folds) else (),
         match=test_sets.Match(),
         part_of=first.task,
+        outcomes=sum((Counter(run.outcomes) for run in folds), Counter()),
         trivial=joined([run.trivial for run in folds], task) if first.trivial else None,
         folds=folds,
     )

@@ -13,7 +13,8 @@ import dataclasses
 import glob
 import json
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ from tfbio.task_types import (
 from tfbio.task_types.finetuning_config import RunConfig
 from tfbio.task_types.finetuning_files import RunScores
 from tfbio.task_types.metrics import Scores
+from tfbio.task_types.outcomes import Outcome
 
 if TYPE_CHECKING:
     from tfbio.task_types.task_type import Score, TaskType
@@ -67,6 +69,7 @@ class Run:
       part_of: the task whose published test set this is not; "" where it is, or none is published.
       trivial: the results of one answer to all test examples, as a run with one seed, whose
         `folder` says which answer; None with no examples.
+      outcomes: how often each outcome is there, over all seeds; none where the task has no labels.
       folds: the runs that were joined to this one, see `joined`; () for others.
     """
 
@@ -84,6 +87,7 @@ class Run:
     match: test_sets.Match = test_sets.Match()
     part_of: str = ""
     trivial: Run | None = None
+    outcomes: Mapping[Outcome, int] = dataclasses.field(default_factory=Counter)
     folds: Sequence[Run] = ()
 
     def values(self, metric: str = "") -> np.ndarray:
@@ -273,11 +277,11 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
         settings = _read_settings(folder)
         known, data = settings.trained_on, json.dumps(settings.data_sha256)
         run = dataclasses.replace(run, data_set=settings.data_set, data=data)
-        return _with_examples(run, known.task_type, own_data.own_score(task, known.labels), scores)
+        own_score = own_data.own_score(task, known.labels)
+        return _with_examples(run, known.task_type, own_score, scores, known.entity_type)
     if task in task_table.TASKS:
-        return _with_examples(
-            run, task_table.TASKS[task].task_type, task_table.TASKS[task].score, scores
-        )
+        own = task_table.TASKS[task]
+        return _with_examples(run, own.task_type, own.score, scores, own.entity_type)
     return run
 
 
@@ -292,8 +296,10 @@ def _dev_set(scores: RunScores) -> str:
     return f"{used:,} of {total:,}" if used < total else ""
 
 
-def _with_examples(run: Run, type_name: str, score: Score, scores: RunScores) -> Run:
-    """Adds the test examples of a run and the scores of its predictions, by the task's `score`.
+def _with_examples(
+    run: Run, type_name: str, score: Score, scores: RunScores, entity_type: str
+) -> Run:
+    """Adds a run's test examples, the scores of its predictions, by the task's, and their outcomes.
 
     Raises:
       ResultsError: the predictions give other scores than `scores`, or are of different data.
@@ -316,6 +322,9 @@ def _with_examples(run: Run, type_name: str, score: Score, scores: RunScores) ->
                 f"{Path(run.folder, finetuning_files.SCORES)} says {value:.6f}: they are not of "
                 "one run; run it again."
             )
+    outcomes: Counter[Outcome] = Counter()
+    for _, predicted in contents:
+        outcomes.update(task_type.outcomes(examples, predicted, entity_type or "entity"))
     _, total = scores.examples["test"]
     match = test_sets.compare(run.task, examples, total)
     return dataclasses.replace(
@@ -325,6 +334,7 @@ def _with_examples(run: Run, type_name: str, score: Score, scores: RunScores) ->
         match=match,
         part_of=run.task if match.aside else "",
         trivial=_trivial(run, task_type, score, files[0], examples),
+        outcomes=outcomes,
     )
 
 

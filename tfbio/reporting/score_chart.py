@@ -1,93 +1,193 @@
-"""The chart of scores: a panel for each data set, with published models and our runs."""
+"""The chart of scores: a panel for each data set, with published models and our runs.
+
+The panels of a row share the names of the models. A score has a mark and not a bar, since the axis
+does not begin at 0: published models lie a few points apart.
+"""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from tfbio.base import storage
-from tfbio.reporting import published
+from tfbio.reporting import drawing, published
+from tfbio.reporting.drawing import Drawing
 from tfbio.reporting.published import Column
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# The least width of a panel in inches, the letters of a name of a model, and lines above and below
+# a panel: title, numbers and name of the axis, and the space between.
+_PANEL, _LETTERS, _LINES_AROUND = 1.02, 30, 5
+# In the order of the legend.
+_SERIES = ("published", "our mean", "each seed", "each fold", "trivial")
 
 
 def draw(
     columns: Sequence[Column],
     figures: Sequence[dict],
     trivial: Mapping[Column, float],
-    path: Path,
+    folder: Path,
     beside: Sequence[published.Model] = published.MODELS,
-) -> None:
+) -> Drawing:
     """Draws the chart of scores: a panel for each column, with published models and our runs.
 
     A panel has the published figures, ours with their intervals, and that of each seed or fold, in
-    percent. Writes a PNG file and returns nothing.
+    percent. Writes report.png and report.pdf, of one column's width if the panels fit.
 
     Args:
       columns: the columns of our runs, at least one.
       figures: a dict for each run and column, see `score_tables.figures_of`.
       trivial: column -> the figure of one answer to all its examples, in percent.
-      path: the PNG file to write.
+      folder: where the files go.
       beside: the published models.
 
+    Returns:
+      The `Drawing`.
+
     Raises:
-      ZeroDivisionError: there are no columns.
+      ValueError: there are no columns.
     """
     from matplotlib.figure import Figure
 
-    wide = min(4, len(columns))
-    high = -(-len(columns) // wide)
-    width, height = _size_of_panel(columns, figures, beside)
-    figure = Figure(figsize=(width * wide, height * high), layout="constrained")
-    axes = list(figure.subplots(high, wide, squeeze=False).flat)
-    # What the marks that are drawn mean, by their colours.
-    interval = " and its interval" if any("low" in one for one in figures) else ""
-    marks = {"blue": f"mean over seeds or folds{interval}", "orange": "each of them"}
-    for axis, column in zip(axes, columns, strict=False):
-        title = column.title
-        others = [(x.name, float(x.figures[title])) for x in beside if title in x.figures]
-        own = [one for one in figures if one["data_set"] == title]
-        names = [name for name, _ in others] + [one["model"] for one in own]
-        if others:
-            axis.plot([value for _, value in others], range(len(others)), "o", color="grey")
-            marks["grey"] = "published"
-        for place, one in enumerate(own, start=len(others)):
-            mean = one["figure"]
-            ends = [[max(0, mean - one.get("low", mean))], [max(0, one.get("high", mean) - mean)]]
-            axis.errorbar(mean, place, xerr=ends, fmt="o", color="C0", capsize=3)
-            values = [float(value) for value in one["values"].split()]
-            axis.plot(values, [place + 0.3] * len(values), "|", color="C1")
-        axis.set_yticks(range(len(names)), names, fontsize=8, parse_math=False)
-        axis.set_ylim(len(names) - 0.4, -0.6)
-        axis.set_title(textwrap.fill(title, 38), parse_math=False)
-        axis.grid(alpha=0.3, axis="x")
-        if column in trivial:
-            answer = trivial[column]
-            low, high = axis.get_xlim()
-            if low <= answer <= high:
-                axis.axvline(answer, color="C3", linestyle="--", linewidth=1)
-                marks["red"] = "trivial, one answer to all"
-            axis.set_xlabel(f"trivial: {answer:.2f}", fontsize=8)
-    for axis in axes[len(columns) :]:
-        axis.remove()
-    colours = [colour for colour in ("blue", "orange", "grey", "red") if colour in marks]
-    caption = "; ".join(f"{colour}: {marks[colour]}" for colour in colours)
-    figure.supxlabel(textwrap.fill(caption, 48 * wide), fontsize="medium")
-    with storage.written_whole(path) as stream:
-        figure.savefig(stream, format="png", dpi=120)
-
-
-def _size_of_panel(
-    columns: Sequence[Column], figures: Sequence[dict], beside: Sequence[published.Model]
-) -> tuple[float, float]:
-    """Returns the width and height of a panel in inches: more for many names, and for long ones."""
-    names = [
-        [x.name for x in beside if column.title in x.figures]
-        + [one["model"] for one in figures if one["data_set"] == column.title]
-        for column in columns
+    names = [x.name for x in beside if any(c.title in x.figures for c in columns)]
+    names += [one["model"] for one in figures]
+    names = [_wrapped(name) for name in names]
+    # The names, and that of their axis.
+    beyond = drawing.LETTER * max(len(x) for name in names for x in name.split("\n")) + 0.4
+    pitch = 1.9 if any("\n" in name for name in names) else 1.0
+    width = drawing.COLUMN
+    if len(columns) * _PANEL > width - beyond:
+        width = drawing.PAGE
+    wide = min(len(columns), int((width - beyond) / _PANEL))
+    letters = int((width - beyond) / wide / drawing.LETTER) - 2
+    parts = [columns[start : start + wide] for start in range(0, len(columns), wide)]
+    rows = [(shown, _rows_of(shown, figures, beside)) for shown in parts]
+    lines = [
+        max(2, pitch * len(own)) + _LINES_AROUND + _most_lines(shown, letters)
+        for shown, own in rows
     ]
-    # A name is 8 points high, and about half as wide a letter; 24 letters and 18 names fit into 4.6
-    # by 4 inches.
-    longest = max(len(name) for of_column in names for name in of_column)
-    most = max(map(len, names))
-    return 4.6 + 0.06 * max(0, longest - 24), 4 + 0.17 * max(0, most - 18)
+    with drawing.style():
+        height = drawing.LINE * (sum(lines) + (5 if width == drawing.COLUMN else 2))
+        figure = Figure(figsize=(width, height), layout="constrained")
+        grid = figure.add_gridspec(len(rows), wide, height_ratios=lines)
+        marks: dict[str, Any] = {}
+        for row, (shown, own) in enumerate(rows):
+            first = None
+            for place, column in enumerate(shown):
+                axes = figure.add_subplot(grid[row, place], sharey=first)
+                first = first or axes
+                axes.tick_params(labelleft=axes is first, length=0, axis="y")
+                _draw_panel(axes, column, own, figures, marks)
+                _draw_trivial(axes, column, trivial, marks)
+                axes.set_title(textwrap.fill(column.title, letters))
+                words = axes.get_xlabel().split("\n")
+                axes.set_xlabel("\n".join(textwrap.fill(line, letters) for line in words))
+            _name_rows(first, own)
+        handles = [marks[series] for series in _SERIES if series in marks]
+        drawing.legend(figure, handles, 2 if width == drawing.COLUMN else 4)
+        said = "Scores on the test sets beside the published ones"
+        return drawing.save(figure, folder, "report", said)
+
+
+def _wrapped(name: str) -> str:
+    """Returns the name of a model on one line, or two; a longer one ends with an ellipsis."""
+    return textwrap.fill(name, _LETTERS, max_lines=2, placeholder="\u2026")
+
+
+def _most_lines(columns: Sequence[Column], letters: int) -> int:
+    """Returns how many lines more than one the longest title of a row of panels has."""
+    return max(len(textwrap.wrap(column.title, letters)) for column in columns) - 1
+
+
+# A row of the chart: the name of its model, and for a published one its figures.
+_Row = tuple[str, Mapping[str, str] | None]
+
+
+def _rows_of(
+    columns: Sequence[Column], figures: Sequence[dict], beside: Sequence[published.Model]
+) -> list[_Row]:
+    """Returns the rows of some panels: published models, and ours below them.
+
+    Figures of one name from several papers share a row where they are of different data sets.
+    """
+    titles = {column.title for column in columns}
+    rows: list[tuple[str, dict[str, str]]] = []
+    for model in beside:
+        own = {title: model.figures[title] for title in titles & model.figures.keys()}
+        fitting = [x for name, x in rows if name == model.name and not x.keys() & own.keys()]
+        if own and fitting:
+            fitting[0].update(own)
+        elif own:
+            rows.append((model.name, own))
+    ours = dict.fromkeys(one["model"] for one in figures if one["data_set"] in titles)
+    return [*rows, *((name, None) for name in ours)]
+
+
+def _draw_panel(
+    axes: Axes,
+    column: Column,
+    rows: Sequence[_Row],
+    figures: Sequence[dict],
+    marks: dict[str, Any],
+) -> None:
+    """Draws the scores of a data set.
+
+    Args:
+      axes: of the panel.
+      column: the data set.
+      rows: of the panel.
+      figures: a dict for each run and column.
+      marks: name of a series -> a handle for the legend; grows.
+    """
+    title = column.title
+    places = [place for place, (_, own) in enumerate(rows) if own and title in own]
+    if places:
+        values = [float(rows[place][1][title]) for place in places]
+        style = {"color": drawing.GREY, "marker": "o", "linestyle": "", "fillstyle": "none"}
+        (marks["published"],) = axes.plot(values, places, label="published", **style)
+    own = {one["model"]: one for one in figures if one["data_set"] == title}
+    for place, (name, others) in enumerate(rows):
+        if others is not None or name not in own:
+            continue
+        one = own[name]
+        mean, label = one["figure"], "our mean, 95 % interval" if "low" in one else "our mean"
+        ends = [[max(0, mean - one.get("low", mean))], [max(0, one.get("high", mean) - mean)]]
+        style = {"fmt": "o", "color": drawing.BLUE, "capsize": 2, "zorder": 3}
+        marks["our mean"] = axes.errorbar(mean, place, xerr=ends, label=label, **style)
+        values = [float(value) for value in one["values"].split()]
+        style = {"color": drawing.VERMILLION, "marker": "|", "linestyle": "", "zorder": 4}
+        label = "each fold" if "folds" in one else "each seed"
+        (marks[label],) = axes.plot(values, [place + 0.33] * len(values), label=label, **style)
+    # Three numbers fit below a narrow panel.
+    axes.locator_params(axis="x", nbins=3)
+    axes.margins(x=0.08)
+    axes.set_xlabel(drawing.metric_name(column.metric))
+    axes.grid(axis="both")
+    axes.set_axisbelow(True)
+
+
+def _draw_trivial(
+    axes: Axes, column: Column, trivial: Mapping[Column, float], marks: dict[str, Any]
+) -> None:
+    """Draws the score of one answer to all, as a line if it is in sight, and as a number below."""
+    if column not in trivial:
+        return
+    answer = trivial[column]
+    low, high = axes.get_xlim()
+    if low <= answer <= high:
+        style = {"color": drawing.BLACK, "linestyle": "--", "linewidth": 0.8}
+        marks["trivial"] = axes.axvline(answer, label="trivial", **style)
+    axes.set_xlabel(f"{axes.get_xlabel()}\ntrivial: {answer:.2f}")
+
+
+def _name_rows(axes: Axes, rows: Sequence[_Row]) -> None:
+    """Writes the names of the models left of the first of a row of panels, and ours in bold."""
+    axes.set_yticks(range(len(rows)), [_wrapped(name) for name, _ in rows])
+    axes.set_ylim(len(rows) - 0.3, -0.7)
+    axes.set_ylabel("model")
+    for label, (_, figures) in zip(axes.get_yticklabels(), rows, strict=True):
+        if figures is None:
+            label.set(color=drawing.BLUE, weight="bold")

@@ -19,6 +19,11 @@ _LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "|": r"\textbar{}",
     "`": "{`}",  # with ? or ! before it another character
 }
+# Headings of columns of words.
+_TEXT = (
+    *("data set", "model", "metric", "against", "figure", "label", "true label", "type"),
+    *("length in words", "most often taken for"),
+)
 
 
 class Table(NamedTuple):
@@ -39,8 +44,9 @@ class Table(NamedTuple):
     notes: list[str]
 
 
-def _is_text(heading: str) -> bool:
-    return heading in ("data set", "model", "metric", "against")
+def is_text(heading: str) -> bool:
+    """Returns True if the cells of a table's column with this heading are words, and no numbers."""
+    return heading in _TEXT
 
 
 def markdown(table: Table) -> str:
@@ -49,7 +55,7 @@ def markdown(table: Table) -> str:
     Args:
       table: the table; numbers are aligned to the right, and the rule above rows is left out.
     """
-    rule = ["---" if _is_text(heading) else "---:" for heading in table.header]
+    rule = ["---" if is_text(heading) else "---:" for heading in table.header]
     lines = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in table.rows]
     lines = [f"| {line} |" for line in (" | ".join(table.header), " | ".join(rule), *lines)]
     notes = [f"- {note}" for note in table.notes]
@@ -78,7 +84,7 @@ def latex(table: Table) -> str:
     rows = [line(row) for row in table.rows]
     if 0 < table.above < len(rows):
         rows.insert(table.above, r"\midrule")
-    layout = "".join("l" if _is_text(heading) else "r" for heading in table.header)
+    layout = "".join("l" if is_text(heading) else "r" for heading in table.header)
     caption = _latex_text(" ".join([f"{table.title}.", *table.notes]))
     return "\n".join(
         [

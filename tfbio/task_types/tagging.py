@@ -30,6 +30,7 @@ from tfbio.task_types import words as word_rules
 from tfbio.task_types.common_settings import CommonSettings
 from tfbio.task_types.entity_metrics import score_entities
 from tfbio.task_types.metrics import Scores
+from tfbio.task_types.outcomes import MentionOutcomes
 from tfbio.task_types.own_task import OwnTask
 from tfbio.task_types.sentence_windows import Window, WordFeatures, kept_by_electra
 from tfbio.task_types.serving.served_tags import ServedTags
@@ -55,7 +56,7 @@ def _score_tags(labels: Sequence[str]) -> Score:
     return partial(score_entities, types=[tag[2:] for tag in labels if tag.startswith("B-")])
 
 
-class Tagging(TaskType):
+class Tagging(MentionOutcomes, TaskType):
     """The tagging task type, which gives each word one tag; see `TaskType` for its attributes.
 
     The schemes are those of Gu et al. (2021), Table 11; their text has U and L the wrong way
@@ -78,6 +79,7 @@ class Tagging(TaskType):
     has_probabilities = True
     new_text = "documents"
     served = ServedTags
+    mentions = staticmethod(tag_schemes.entities)
     hugging_face_class = "ForTokenClassification"
     own_tasks = (OwnTask("ner", _read_tags, _score_tags, bio_tags),)
 

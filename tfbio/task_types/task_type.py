@@ -26,6 +26,7 @@ from tfbio.task_types.common_settings import CommonSettings
 from tfbio.task_types.features import Features
 from tfbio.task_types.label_balance import LabelBalance
 from tfbio.task_types.metrics import Scores
+from tfbio.task_types.outcomes import LabelOutcomes
 from tfbio.task_types.own_task import OwnTask
 from tfbio.task_types.serving.served_task import ServedTask
 from tfbio.task_types.trained_on import TrainedOn
@@ -36,7 +37,7 @@ from tfbio.text.tokenization import Tokenizer
 Score = Callable[[Sequence, Sequence], Scores]
 
 
-class TaskType(LabelBalance, TransformersForm):
+class TaskType(LabelBalance, LabelOutcomes, TransformersForm):
     """The base class of task types: how a model learns from examples and what it then predicts.
 
     Args:

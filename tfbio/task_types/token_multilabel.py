@@ -38,6 +38,7 @@ from tfbio.models.batches import NO_TARGET
 from tfbio.task_types import entity_metrics, prediction_files, sentence_windows
 from tfbio.task_types import words as word_rules
 from tfbio.task_types.metrics import Scores
+from tfbio.task_types.outcomes import MentionOutcomes
 from tfbio.task_types.own_task import OwnTask
 from tfbio.task_types.sentence_windows import WordFeatures
 from tfbio.task_types.serving.served_task import close
@@ -196,7 +197,7 @@ class _ServedLabels(ServedWords):
         return close(served["probabilities"][row, : len(expected)].numpy(), np.array(expected))
 
 
-class TokenMultilabel(TaskType):
+class TokenMultilabel(MentionOutcomes, TaskType):
     """The token_multilabel task type, any number of labels for each word; see also `TaskType`.
 
     Args:
@@ -208,6 +209,7 @@ class TokenMultilabel(TaskType):
     of_tokens = True
     new_text = "documents"
     served = _ServedLabels
+    mentions = staticmethod(entities_of)
     hugging_face_class = "ForTokenClassification"
     # No class of `transformers` looks at it for tokens: it tells the model from one of tagging.
     problem_type = "multi_label_classification"
