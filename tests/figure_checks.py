@@ -61,12 +61,12 @@ def mistakes(figure: Figure, least: float = 7.0) -> list[str]:
 
     Args:
       figure: the figure.
-      least: the smallest size of a text in points, printed at one column's width (3.5 in), or at
-        two columns' (7.2 in) if it is wider than one: Nature's 89 and 183 mm.
+      least: the smallest size of a text in points, in print. There the figure is one column wide or
+        two, 3.5 or 7.2 in (Nature's 89 and 183 mm), which is nearer to its own width.
     """
     found = []
     width = figure.get_size_inches()[0]
-    printed = 3.5 if width <= 3.5 else 7.2
+    printed = 3.5 if width < 5.35 else 7.2
     texts = drawn_texts(figure)
     for text, box in texts:
         said = text.get_text().replace("\n", " ")
@@ -84,7 +84,9 @@ def mistakes(figure: Figure, least: float = 7.0) -> list[str]:
         shared_y = [x for x in figure.axes if axes.get_shared_y_axes().joined(axes, x)]
         if not axes.axison:
             continue
-        if not axes.get_xlabel():
+        # The scale of a matrix has numbers on one side alone.
+        has_numbers = any(box for text, box in texts if text in axes.get_xticklabels())
+        if has_numbers and not axes.get_xlabel():
             found.append(f"the x axis of {axes.get_title()!r} has no name")
         if not any(x.get_ylabel() for x in [axes, *shared_y]):
             found.append(f"the y axis of {axes.get_title()!r} has no name")

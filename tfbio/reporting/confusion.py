@@ -110,17 +110,19 @@ def draw(runs: Mapping[str, Mapping[Outcome, int]], folder: Path, name: str, tit
     panel = drawing.COLUMN if fits else drawing.PAGE
     width = panel if len(matrices) == 1 or not fits else drawing.PAGE
     wide = min(len(matrices), 2 if fits else 1)
-    # Two matrices of the broader kind fit on a page.
-    cells = min((0.4 if fits else _WIDE_CELL) * most, panel - beside)
-    height = cells + drawing.LETTER * letters + 0.6
+    # Two matrices of the broader kind fit on a page; a title fits above a small one.
+    cells = min(max(1.5, (0.4 if fits else _WIDE_CELL) * most), panel - beside)
+    titles = [drawing.title(f"{title}: {model}", cells) for model in matrices]
+    lines = max(text.count("\n") for text in titles)
+    height = cells + drawing.LETTER * letters + 0.6 + drawing.LINE * lines
     high = -(-len(matrices) // wide)
     with drawing.style():
         figure = Figure(figsize=(width, high * height), layout="constrained")
-        panels = figure.subplots(high, wide, squeeze=False).flat
-        for axes, (model, own) in zip(panels, matrices.items(), strict=False):
+        panels = list(figure.subplots(high, wide, squeeze=False).flat)
+        for axes, own, text in zip(panels, matrices.values(), titles, strict=False):
             _draw_matrix(axes, own)
-            axes.set_title(drawing.shortened(f"{title}: {model}", int(panel / drawing.LETTER) - 4))
-        for axes in list(panels)[len(matrices) :]:
+            axes.set_title(text)
+        for axes in panels[len(matrices) :]:
             axes.remove()
         said = f"Confusion of labels on {title}: {', '.join(matrices)}"
         return drawing.save(figure, folder, name, said)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 
 # The width of a figure in inches: one column, or two with the space between.
 COLUMN, PAGE = 3.5, 7.2
-# The size of all texts in points, the height of a line of them, and the width of most letters.
-_POINTS, LINE, LETTER = 7.0, 0.13, 0.062
+# The size of all texts in points, and in inches the height of a line of them, and the width of most
+# letters, bold ones too.
+_POINTS, LINE, LETTER, _BOLD = 7.0, 0.13, 0.062, 0.071
 
 # The palette of Okabe and Ito (2008), "Color Universal Design", which people with any colour
 # blindness can tell apart; yellow, which is hard to see on white, is left to areas.
@@ -128,6 +130,11 @@ def save(figure: Figure, folder: Path, name: str, title: str) -> Drawing:
 def shortened(text: str, letters: int) -> str:
     """Returns a text, or its beginning with an ellipsis if it has more than so many letters."""
     return text if len(text) <= letters else f"{text[: letters - 1].rstrip()}\u2026"
+
+
+def title(text: str, inches: float) -> str:
+    """Returns a title on as many lines as it needs, at most 4, to be above a panel so wide."""
+    return textwrap.fill(text, max(8, int(inches / _BOLD)), max_lines=4, placeholder="\u2026")
 
 
 def metric_name(metric: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from tfbio.formats import html_parts, html_style
 from tfbio.formats.html_parts import escaped
-from tfbio.reporting.drawing import Drawing
+from tfbio.reporting.drawing import COLUMN, Drawing
 from tfbio.reporting.tables import Table, is_text
 
 _SHEET = """\
@@ -19,15 +19,16 @@ main,header{max-width:60rem}
 h2{font-size:1.05rem;margin:1.6rem 0 .4rem}
 .wide{overflow-x:auto;max-width:100%}
 table{border-collapse:collapse;font-size:.875rem;font-variant-numeric:tabular-nums}
-th,td{padding:.2rem .6rem;text-align:right;border-bottom:1px solid var(--edge);\
-overflow-wrap:normal}
-th{color:var(--faint);font-weight:600;vertical-align:bottom;border-bottom-width:2px}
+th,td{padding:.2rem .6rem;text-align:right;border-bottom:1px solid var(--edge)}
+td{white-space:nowrap}
+th{overflow-wrap:normal;color:var(--faint);font-weight:600;vertical-align:bottom;border-bottom-width:2px}
 .w{text-align:left}
 .ours td{font-weight:600}
 .ours.first td{border-top:2px solid var(--faint)}
 .notes{color:var(--faint);font-size:.8125rem;padding-left:1.1rem}
 figure{margin:1rem 0}
 figure img{display:block;background:#ffffff}
+.column{max-width:100%;height:auto}
 figcaption{color:var(--faint);font-size:.875rem;margin-top:.3rem}
 summary{cursor:pointer;color:var(--link);margin:.4rem 0}
 @media print{details,.wide{overflow:visible}h2,figure{break-after:avoid;break-inside:avoid}\
@@ -69,12 +70,13 @@ def _part(part: Part) -> Iterator[str]:
 
 
 def _figure(drawing: Drawing) -> Iterator[str]:
-    """Writes a figure at its size in print, so that on a phone it can be moved sideways."""
+    """Writes a figure at its size in print; on a phone a broad one can be moved sideways."""
     source = base64.b64encode(drawing.svg.encode()).decode()
     title = escaped(drawing.title)
     yield "<figure>\n"
     yield f'<div class="wide" tabindex="0" role="region" aria-label="{title}">'
-    yield f'<img width="{96 * drawing.width:.0f}" alt="{title}" '
+    narrow = ' class="column"' if drawing.width <= COLUMN else ""
+    yield f'<img{narrow} width="{96 * drawing.width:.0f}" alt="{title}" '
     yield f'src="data:image/svg+xml;base64,{source}"></div>\n'
     yield f"<figcaption>{title} ({drawing.name}.pdf)</figcaption>\n</figure>\n"
 

@@ -133,7 +133,8 @@ def _name(axes: Axes, title: str, unit: str) -> None:
     axes.locator_params(axis="x", nbins=3)
     axes.locator_params(axis="y", nbins=5)
     width = axes.figure.get_size_inches()[0] / axes.get_gridspec().ncols
-    title = textwrap.fill(title, int(width / drawing.LETTER) - 6)
+    # Beside the panel stand numbers, and the name of their axis on two lines.
+    title = drawing.title(title, width - 0.6)
     axes.set(xlabel="step", ylabel=textwrap.fill(unit, _LETTERS_HIGH), title=title)
     axes.grid()
     axes.set_axisbelow(True)

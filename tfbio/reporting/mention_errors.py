@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -129,13 +128,19 @@ def draw(runs: Mapping[str, Mapping[Outcome, int]], folder: Path, name: str, tit
     groups = {model: (_most_frequent(by_type(own)), by_length(own)) for model, own in runs.items()}
     wide = min(2, len(groups))
     width = drawing.COLUMN if wide == 1 else drawing.PAGE
+    # The bars, without the names of types with their numbers, and of the axis.
+    letters = max(len(drawing.shortened(x, _LETTERS)) for own in groups.values() for x in own[0])
+    bars = drawing.COLUMN - drawing.LETTER * (letters + len(" (1,000,000)")) - 0.3
+    titles = {model: drawing.title(f"{title}: {model}", bars) for model in groups}
     rows = [list(groups.items())[i : i + wide] for i in range(0, len(groups), wide)]
-    lines = [max(len(own[i]) for _, own in shown) + 3 for shown in rows for i in (0, 1)]
-    lines = [x + (place % 2 == 0) for place, x in enumerate(lines)]
+    heights = [max(len(own[i]) for _, own in shown) + 0.2 for shown in rows for i in (0, 1)]
+    # Numbers and names of the axes, titles, and the legend.
+    around = 3 * len(heights) + 4
+    around += sum(2 + max(titles[model].count("\n") for model, _ in shown) for shown in rows)
     with drawing.style():
-        height = 1.3 * drawing.LINE * sum(lines) + 4 * drawing.LINE
+        height = drawing.LINE * (1.3 * sum(heights) + around)
         figure = Figure(figsize=(width, height), layout="constrained")
-        grid = figure.add_gridspec(len(lines), wide, height_ratios=lines)
+        grid = figure.add_gridspec(len(heights), wide, height_ratios=heights)
         kinds: set[str] = set()
         for row, shown in enumerate(rows):
             for place, (model, own) in enumerate(shown):
@@ -143,8 +148,7 @@ def draw(runs: Mapping[str, Mapping[Outcome, int]], folder: Path, name: str, tit
                 axes = [above, figure.add_subplot(grid[2 * row + 1, place], sharex=above)]
                 for panel, of, axis in zip(axes, own, ("type", "length (words)"), strict=True):
                     kinds |= _draw_bars(panel, of, axis)
-                letters = int(drawing.COLUMN / drawing.LETTER) - 12
-                axes[0].set_title(textwrap.fill(f"{title}: {model}", letters))
+                axes[0].set_title(titles[model])
         handles = [
             Patch(facecolor=_LOOKS[x][0], hatch=_LOOKS[x][1], edgecolor="black", label=x, lw=0.4)
             for x in KINDS

@@ -62,17 +62,20 @@ def draw(
     if len(columns) * _PANEL > width - beyond:
         width = drawing.PAGE
     wide = min(len(columns), int((width - beyond) / _PANEL))
-    letters = int((width - beyond) / wide / drawing.LETTER) - 2
+    inches = (width - beyond) / wide - 0.08
+    letters = int(inches / drawing.LETTER)
     parts = [columns[start : start + wide] for start in range(0, len(columns), wide)]
     rows = [(shown, _rows_of(shown, figures, beside)) for shown in parts]
-    lines = [
-        max(2, pitch * len(own)) + _LINES_AROUND + _most_lines(shown, letters)
-        for shown, own in rows
-    ]
+    # In lines: the rows of a panel, and all of it.
+    heights = [pitch * len(own) + 0.4 for _, own in rows]
+    around = sum(_LINES_AROUND + _most_lines(shown, inches) for shown, _ in rows)
+    around += 3 if width == drawing.COLUMN else 2
     with drawing.style():
-        height = drawing.LINE * (sum(lines) + (5 if width == drawing.COLUMN else 2))
+        height = drawing.LINE * (1.15 * sum(heights) + around)
         figure = Figure(figsize=(width, height), layout="constrained")
-        grid = figure.add_gridspec(len(rows), wide, height_ratios=lines)
+        # Three numbers fit below a narrow panel.
+        numbers = 3 if inches < 1.5 else 5
+        grid = figure.add_gridspec(len(rows), wide, height_ratios=heights)
         marks: dict[str, Any] = {}
         for row, (shown, own) in enumerate(rows):
             first = None
@@ -81,8 +84,9 @@ def draw(
                 first = first or axes
                 axes.tick_params(labelleft=axes is first, length=0, axis="y")
                 _draw_panel(axes, column, own, figures, marks)
+                axes.locator_params(axis="x", nbins=numbers)
                 _draw_trivial(axes, column, trivial, marks)
-                axes.set_title(textwrap.fill(column.title, letters))
+                axes.set_title(drawing.title(column.title, inches))
                 words = axes.get_xlabel().split("\n")
                 axes.set_xlabel("\n".join(textwrap.fill(line, letters) for line in words))
             _name_rows(first, own)
@@ -97,9 +101,9 @@ def _wrapped(name: str) -> str:
     return textwrap.fill(name, _LETTERS, max_lines=2, placeholder="\u2026")
 
 
-def _most_lines(columns: Sequence[Column], letters: int) -> int:
+def _most_lines(columns: Sequence[Column], inches: float) -> int:
     """Returns how many lines more than one the longest title of a row of panels has."""
-    return max(len(textwrap.wrap(column.title, letters)) for column in columns) - 1
+    return max(drawing.title(column.title, inches).count("\n") for column in columns)
 
 
 # A row of the chart: the name of its model, and for a published one its figures.
@@ -161,8 +165,6 @@ def _draw_panel(
         style = {"color": drawing.VERMILLION, "marker": "|", "linestyle": "", "zorder": 4}
         label = "each fold" if "folds" in one else "each seed"
         (marks[label],) = axes.plot(values, [place + 0.33] * len(values), label=label, **style)
-    # Three numbers fit below a narrow panel.
-    axes.locator_params(axis="x", nbins=3)
     axes.margins(x=0.08)
     axes.set_xlabel(drawing.metric_name(column.metric))
     axes.grid(axis="both")
@@ -186,7 +188,7 @@ def _draw_trivial(
 def _name_rows(axes: Axes, rows: Sequence[_Row]) -> None:
     """Writes the names of the models left of the first of a row of panels, and ours in bold."""
     axes.set_yticks(range(len(rows)), [_wrapped(name) for name, _ in rows])
-    axes.set_ylim(len(rows) - 0.3, -0.7)
+    axes.set_ylim(len(rows) - 0.4, -0.7)
     axes.set_ylabel("model")
     for label, (_, figures) in zip(axes.get_yticklabels(), rows, strict=True):
         if figures is None:
