@@ -15,7 +15,7 @@ import tensorflow as tf
 from tests.run_files import write_scores, write_settings
 from tfbio import report
 from tfbio.formats.task_examples import LabelledText
-from tfbio.reporting import results, test_sets
+from tfbio.reporting import drawing, results, test_sets
 from tfbio.reporting.grouping import GroupingError
 
 ROOT = Path(__file__).parents[2]
@@ -107,6 +107,12 @@ def few_draws(monkeypatch):
 
 
 @pytest.fixture(autouse=True)
+def few_dots(monkeypatch):
+    """Pictures with few dots are drawn in a fraction of the time."""
+    monkeypatch.setitem(drawing._STYLE, "figure.dpi", 40)
+
+
+@pytest.fixture(autouse=True)
 def as_published(monkeypatch):
     """The few examples of a run pass for the published ones; the fixture gives what does not."""
     real = test_sets.compare
@@ -124,13 +130,33 @@ def read_runs(folder):
     return [row for row in read_csv(folder) if row["seeds"]]
 
 
+def chemical(row):
+    """True if a row of errors.csv is of BC5-chem."""
+    return row["data_set"] == "BC5-chem" and "Chemical" in (row["true"], row["predicted"])
+
+
 def test_the_figures_are_those_of_the_runs(write, tmp_path):
     for task in RUNS:
         write(task)
     path = report.write_report([f"{tmp_path}/ours/*"], str(tmp_path / "report"))
-    names = ["report.csv", "report.md", "report.png", "report.tex"]
-    assert sorted(file.name for file in path.parent.iterdir()) == names
-    assert (path.parent / "report.png").read_bytes().startswith(b"\x89PNG")
+    drawn = ["report", "errors_bc5_chem", "errors_ebm_pico"]
+    drawn += [f"confusion_{x}" for x in ("ebm_pico", "chemprot", "hoc", "bioasq", "sentence_roles")]
+    names = [f"report.{ending}" for ending in ("csv", "html", "md", "tex")] + ["errors.csv"]
+    names += [f"{name}.{ending}" for name in drawn for ending in ("png", "pdf")]
+    assert sorted(file.name for file in path.parent.iterdir()) == sorted(names)
+    for name in drawn:
+        assert f"]({name}.png)" in path.read_text(encoding="utf-8")
+        assert path.with_name(f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert path.with_name(f"{name}.pdf").read_bytes().startswith(b"%PDF")
+    page = path.with_name("report.html").read_text(encoding="utf-8")
+    assert page.count("<img ") == len(drawn) and "<td>83.33</td>" in page
+    # Of two seeds the second is all right: the chemicals are found 1 + 2 times, and once in part.
+    with open(path.with_name("errors.csv"), newline="") as file:
+        errors = {(x["kind"], x["length"]): x["count"] for x in csv.DictReader(file) if chemical(x)}
+    assert errors == {
+        **{("right", "1"): "2", ("right", "2"): "1"},
+        **{("wrong boundaries", "2"): "1", ("spurious", "1"): "1"},
+    }
     rows = read_csv(path.parent)
     for task, (metric, value, others, _) in RUNS.items():
         for name, figure in {metric: value, **others}.items():
@@ -223,7 +249,7 @@ def test_a_run_of_pretraining_and_what_it_was_worth(write, tmp_path):
         "| model | sentence_roles |\n| --- | ---: |\n| trivial | 50.00 |\n| ours | 75.00 |" in text
     )
     assert "| sentence_roles | random weights | accuracy | 50.00 |  | 50.00 | 1 |" in text
-    assert (output / "pretraining.png").read_bytes().startswith(b"\x89PNG")
+    assert {"pretraining.png", "pretraining.pdf"} <= {file.name for file in output.iterdir()}
 
 
 def test_runs_are_compared_with_the_baseline_of_their_task(write, tmp_path):

@@ -22,17 +22,26 @@ def test_steps_that_were_gone_over_again_count_once(tmp_path):
     assert curves.read(tmp_path)["loss"] == [(1, 9.0), (2, 8.5), (3, 7.5), (4, 7.0)]
 
 
-def test_the_section_has_the_last_figures_of_both(tmp_path):
+def test_the_table_has_the_last_figures_of_both(tmp_path):
     tags = ("loss", "generator_loss")
     write(tmp_path / "logs" / "train", [(1, 9.0), (2, 8.5)], tags)
     write(tmp_path / "logs" / "heldout", [(2, 8.25)], tags)
-    read = curves.read_run(tmp_path)
-    text = curves.section("work/model", read)
-    assert "`work/model`, at step 2." in text
-    assert "| generator loss | 8.5000 | 8.2500 |" in text
-    assert "discriminator" not in text
-    curves.draw(read, tmp_path / "drawn.png")
-    assert (tmp_path / "drawn.png").read_bytes().startswith(b"\x89PNG")
+    table = curves.table("work/model", curves.read_run(tmp_path))
+    assert table.notes[0].startswith("`work/model`, at step 2. ")
+    assert table.rows == [["loss", "8.5000", "8.2500"], ["generator loss", "8.5000", "8.2500"]]
+    assert curves.table("x", {"train": {}, "heldout": {"loss": [(1, 2.0)]}}).rows[0][1] == ""
+
+
+def test_trials_with_logs_are_read(tmp_path):
+    write(tmp_path / "logs" / "trial_0" / "train", [(1, 9.0), (2, 8.5)])
+    write(tmp_path / "logs" / "trial_1" / "train", [(1, 7.0)])
+    write(tmp_path / "logs" / "trial_1" / "dev", [(1, 0.5)], ("f1",))
+    (tmp_path / "logs" / "trial_2" / "train").mkdir(parents=True)
+    assert curves.read_trials(tmp_path) == {
+        "train": [{"loss": [(1, 9.0), (2, 8.5)]}, {"loss": [(1, 7.0)]}],
+        "dev": [{"f1": [(1, 0.5)]}],
+    }
+    assert curves.read_trials(tmp_path / "elsewhere") == {"train": [], "dev": []}
 
 
 def test_a_folder_without_logs_is_named(tmp_path):
