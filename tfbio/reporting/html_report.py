@@ -15,7 +15,7 @@ from tfbio.reporting.drawing import COLUMN, Drawing
 from tfbio.reporting.tables import Table, is_text
 
 _SHEET = """\
-main,header{max-width:60rem}
+main,header{max-width:72rem}
 h2{font-size:1.05rem;margin:1.6rem 0 .4rem}
 .wide{overflow-x:auto;max-width:100%}
 table{border-collapse:collapse;font-size:.875rem;font-variant-numeric:tabular-nums}
