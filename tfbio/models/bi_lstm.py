@@ -27,12 +27,14 @@ class BiLSTM(keras.layers.Layer):
         for cell in (self.forward, self.backward):
             cell.build([None, size])
 
-    def call(self, vectors: tf.Tensor, documents: tf.Tensor) -> tf.Tensor:
+    def call(self, vectors: tf.Tensor, documents: tf.Tensor, for_onnx: bool = False) -> tf.Tensor:
         """Runs the LSTM over each text in both directions, and puts their outputs side by side.
 
         Args:
           vectors: float32 [rows, tokens, size], the encoder's outputs.
           documents: int32 [rows, tokens], the number of each token's text, from 1; 0 for padding.
+          for_onnx: True for the same outputs from a graph that tf2onnx can write: it loses the
+            order of a loop that runs backward.
 
         Returns:
           float32 [rows, tokens, size]; the first half of the last axis is of the direction forward.
@@ -41,11 +43,14 @@ class BiLSTM(keras.layers.Layer):
         vectors, documents = tf.transpose(vectors, [1, 0, 2]), tf.transpose(documents)
         border = documents[1:] != documents[:-1]
         end = tf.ones_like(border[:1])
-        outputs = [
-            _read(self.forward, vectors, tf.concat([end, border], axis=0), reverse=False),
-            _read(self.backward, vectors, tf.concat([border, end], axis=0), reverse=True),
-        ]
-        return tf.transpose(tf.concat(outputs, axis=-1), [1, 0, 2])
+        forward = _read(self.forward, vectors, tf.concat([end, border], axis=0), reverse=False)
+        begins = tf.concat([border, end], axis=0)
+        if for_onnx:
+            vectors, begins = (tf.reverse(x, axis=[0]) for x in (vectors, begins))
+            backward = tf.reverse(_read(self.backward, vectors, begins, reverse=False), axis=[0])
+        else:
+            backward = _read(self.backward, vectors, begins, reverse=True)
+        return tf.transpose(tf.concat([forward, backward], axis=-1), [1, 0, 2])
 
     def last_states(self, outputs: tf.Tensor, documents: tf.Tensor, first: tf.Tensor) -> tf.Tensor:
         """Returns the state in which each direction of the LSTM has read a whole text.

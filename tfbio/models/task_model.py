@@ -133,14 +133,28 @@ class TaskModel(keras.layers.Layer):
             return self.head(vectors, batch, is_training=seed is not None)
         if not self.of_tokens:
             vectors = self._pool(vectors, batch)
-        if self.pooler is not None:
-            vectors = self.pooler(vectors)
-        if self.mlp is not None:
-            vectors = self.mlp(vectors, self.head_config.dropout_prob, head_seed)
-        logits = self.head(randomness.dropout(vectors, self.head_config.dropout_prob, head_seed))
+        logits = self.head_logits(vectors, head_seed)
         if self.transitions is not None:
             return logits, tf.convert_to_tensor(self.transitions)
         return logits
+
+    def head_logits(self, vectors: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
+        """Computes the logits of a task's tokens or texts from their vectors.
+
+        These are the layers of the head above the Bi-LSTM and the pooling, without a `SpanHead`.
+
+        Args:
+          vectors: float32 [n, size], of tokens, or of texts as pooling gives them.
+          seed: int32 [2], keys the dropout; None for evaluation.
+
+        Returns:
+          float32 [n, num_outputs].
+        """
+        if self.pooler is not None:
+            vectors = self.pooler(vectors)
+        if self.mlp is not None:
+            vectors = self.mlp(vectors, self.head_config.dropout_prob, seed)
+        return self.head(randomness.dropout(vectors, self.head_config.dropout_prob, seed))
 
     def _pool(self, vectors: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         """Turns vectors of tokens, [tokens, size], into [texts, size] or [texts, 2 * size]."""
