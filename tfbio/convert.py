@@ -6,6 +6,7 @@ r"""Converts a pretrained or fine-tuned model to another format.
   python -m tfbio.convert --from=BertForTokenClassification --to=out/tagger --format=tfbio
   python -m tfbio.convert --from=out/model --to=out/for_electra --format=original_electra
   python -m tfbio.convert --from=out/bc5cdr_chem --to=out/serving --format=saved_model
+  python -m tfbio.convert --from=out/bc5cdr_chem --to=out/onnx --format=onnx
   python -m tfbio.convert --from=electra/model.ckpt-1000 --to=out/model --format=tfbio \
       --hparams=base
 
@@ -39,6 +40,9 @@ the optimizer's averages.
 saved_model: a SavedModel that takes strings, for TensorFlow Serving (see
 tfbio/export/saved_model.py).
 
+onnx: `model.onnx`, which takes the ids of tokens, with the tokenizer and the labels beside it, for
+onnxruntime (see tfbio/export/onnx_model.py).
+
 `tfbio.export.conversion` does the work. It is imported after the flags are parsed, since importing
 TensorFlow takes seconds.
 """
@@ -54,7 +58,7 @@ from tfbio.base import cli, config, path_checks, recipes, storage
 from tfbio.base.errors import UsageError, UserError
 from tfbio.objectives.pretraining_config import PretrainingConfig
 
-_FORMATS = ("hugging_face", "tfbio", "saved_model", "original_electra")
+_FORMATS = ("hugging_face", "transformers", "tfbio", "saved_model", "onnx", "original_electra")
 
 
 def define_flags() -> None:
@@ -145,6 +149,12 @@ def _convert(source: str, target: str) -> None:
 
         folder = saved_model.write(source, target, flags.FLAGS.max_sequence_length)
         print(f"{folder}: TensorFlow Serving's --model_base_path is the folder {target}.")
+        return
+    if flags.FLAGS.format == "onnx":
+        from tfbio.export import onnx_model
+
+        path = onnx_model.write(source, target)
+        print(f"{path}: onnxruntime runs it; tokenizer.json and config.json are beside it.")
         return
     from tfbio.export import conversion
 

@@ -64,6 +64,7 @@ class QuestionAnswering(TaskType):
     served = ServedQuestions
     hugging_face_class = "ForQuestionAnswering"
     hugging_face_head = "qa_outputs"
+    output_names = ("start_logits", "end_logits")
     own_tasks = (
         OwnTask(
             "qa",

@@ -21,6 +21,7 @@ class TransformersForm(abc.ABC):
       hugging_face_head: the name of the head in that class where tokens have logits; "" where texts
         have, whose head each family names in its own way.
       problem_type: the `problem_type` in the `config.json` of `transformers`; "" for none.
+      output_names: the names of the class's outputs: "logits" for all; or one for each logit.
       labels: all labels, in the order of the model's outputs.
       settings: the type's `Settings` in use.
     """
@@ -28,6 +29,7 @@ class TransformersForm(abc.ABC):
     hugging_face_class: ClassVar[str]
     hugging_face_head: ClassVar[str] = "classifier"
     problem_type: ClassVar[str] = ""
+    output_names: ClassVar[tuple[str, ...]] = ("logits",)
 
     # As in `TaskType`.
     labels: tuple[str, ...]

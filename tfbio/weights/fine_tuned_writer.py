@@ -80,14 +80,6 @@ def write_hugging_face(folder: str, tuned: FineTuned) -> None:
     task_type = task_type_of(tuned.settings)
     family = _family(tuned, task_type, tuned.model.head_config.text_layer)
     hugging_face_settings.check_family(family, tuned.model.encoder.config, with_word_head=False)
-    labels = task_type.hugging_face_labels(known)
-    # tfbio reads the calibration back; `transformers` ignores it.
-    more = _calibration(tuned)
-    if task_type.problem_type:
-        more["problem_type"] = task_type.problem_type
-    if labels:
-        more["id2label"] = {str(number): label for number, label in enumerate(labels)}
-        more["label2id"] = {label: number for number, label in enumerate(labels)}
     hugging_face_weights.write(
         folder,
         hugging_face_settings.class_name(family, task_type.hugging_face_class),
@@ -95,8 +87,32 @@ def write_hugging_face(folder: str, tuned: FineTuned) -> None:
         weight_names.of_task_model(tuned.model, task_type.hugging_face_head, family),
         vocabulary,
         tuned.settings.lower_case,
-        **more,
+        **label_settings(tuned),
     )
+
+
+def label_settings(tuned: FineTuned) -> dict[str, object]:
+    """Returns what the `config.json` of `transformers` says of a fine-tuned model's outputs.
+
+    Args:
+      tuned: the model, with its settings and its calibration.
+
+    Returns:
+      Name -> value: `id2label` and `label2id`, where the task type has labels, its `problem_type`,
+      if there is one, and the calibration by its name.
+
+    Raises:
+      FineTunedError: the settings have no known task type.
+    """
+    task_type = task_type_of(tuned.settings)
+    # tfbio reads the calibration back; `transformers` ignores it.
+    more: dict[str, object] = {**_calibration(tuned)}
+    if task_type.problem_type:
+        more["problem_type"] = task_type.problem_type
+    if labels := task_type.hugging_face_labels(tuned.settings.trained_on):
+        more["id2label"] = {str(number): label for number, label in enumerate(labels)}
+        more["label2id"] = {label: number for number, label in enumerate(labels)}
+    return more
 
 
 def _check_head(folder: str, head: HeadConfig, known: TrainedOn) -> None:

@@ -298,7 +298,38 @@ def write(
             f"begin: a model with encoder.position_offset = {encoder.position_offset} has no place "
             "there."
         )
-    shape = dataclasses.asdict(encoder)
+    content = {
+        **config_of(family, encoder, tokenizer),
+        "architectures": [architecture],
+        **settings,
+    }
+    # `transformers` asks for the framework of the tensors.
+    saved = safetensors.numpy.save(tensors, metadata={"format": "pt"})
+    with storage.written_whole(folder / "model.safetensors") as stream:
+        stream.write(saved)
+    length = encoder.max_sequence_length
+    of_words = architecture.endswith(hugging_face_tokenizer.TAGGER)
+    hugging_face_tokenizer.write(
+        folder, vocab_file, lower_case, encoder.type_vocab_size, length, of_words
+    )
+    # Last: a folder without it is not taken for a model.
+    storage.write_text(folder / "config.json", json.dumps(content, indent=2) + "\n")
+
+
+def config_of(
+    family: str, encoder: EncoderConfig, tokenizer: tokenization.Tokenizer
+) -> dict[str, object]:
+    """Describes an encoder as the `config.json` of a Hugging Face model does.
+
+    Args:
+      family: a key of `FAMILIES`.
+      encoder: the encoder's shape.
+      tokenizer: the tokenizer of the encoder, for the ids of special tokens.
+
+    Returns:
+      Name -> value, that JSON can hold; without the class of the model.
+    """
+    shape: dict[str, object] = dataclasses.asdict(encoder)
     for implied in ("position_offset", "share_layers", "layer_norm_first"):  # by the family
         del shape[implied]
     del shape["scaled_initializer"]  # `transformers` has no such setting
@@ -307,15 +338,4 @@ def write(
     shape |= {"pad_token_id": tokenizer.pad_id, "dtype": "float32"}
     if family in ("roberta", "albert"):
         shape |= {"bos_token_id": tokenizer.cls_id, "eos_token_id": tokenizer.sep_id}
-    shape |= {"model_type": family, "architectures": [architecture], **settings}
-    # `transformers` asks for the framework of the tensors.
-    content = safetensors.numpy.save(tensors, metadata={"format": "pt"})
-    with storage.written_whole(folder / "model.safetensors") as stream:
-        stream.write(content)
-    length = encoder.max_sequence_length
-    of_words = architecture.endswith(hugging_face_tokenizer.TAGGER)
-    hugging_face_tokenizer.write(
-        folder, vocab_file, lower_case, encoder.type_vocab_size, length, of_words
-    )
-    # Last: a folder without it is not taken for a model.
-    storage.write_text(folder / "config.json", json.dumps(shape, indent=2) + "\n")
+    return {**shape, "model_type": family}
