@@ -15,6 +15,7 @@ from pathlib import Path
 from tfbio.base import json_files
 from tfbio.base.errors import UserError
 from tfbio.export import comparison, model_card
+from tfbio.export.model_card import NOTHING_SAID, Publication
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives import pretraining_files
 from tfbio.objectives.electra import Electra
@@ -49,15 +50,14 @@ class ConversionError(UserError):
     """An error of conversion: the format cannot hold the model, or the result has other outputs."""
 
 
-def to_hugging_face(source: str, target: str) -> None:
+def to_hugging_face(source: str, target: str, publication: Publication = NOTHING_SAID) -> None:
     """Converts a pretrained or fine-tuned model to a folder that `transformers` loads.
-
-    Returns nothing.
 
     Args:
       source: the path of a run of pretraining or fine-tuning, a trial, a model of `transformers`,
         or a TensorFlow 1 checkpoint; see `--from` of `tfbio.convert`.
       target: the path of a new folder.
+      publication: facts for the model card.
 
     Raises:
       CheckpointError: there is no run in `source`.
@@ -69,7 +69,7 @@ def to_hugging_face(source: str, target: str) -> None:
       OSError: the folder cannot be written.
     """
     if fine_tuned.is_one(source):
-        _convert_fine_tuned(source, target, fine_tuned_writer.write_hugging_face, with_card=True)
+        _convert_fine_tuned(source, target, fine_tuned_writer.write_hugging_face, publication)
         return
     settings = _settings(source)
     vocab_file = vocabularies.find_vocabulary(run_of(source))
@@ -80,8 +80,7 @@ def to_hugging_face(source: str, target: str) -> None:
     else:
         _write_masked_language_model(source, unfinished, model, settings, vocab_file)
     _check(unfinished, model)
-    if model_card.can_be_of(source):
-        model_card.write(unfinished, source)
+    model_card.write(unfinished, source, publication)
     os.rename(unfinished, target)
 
 
@@ -241,7 +240,7 @@ def _write_run(
 
 
 def _convert_fine_tuned(
-    source: str, target: str, write: Callable[..., None], with_card: bool = False
+    source: str, target: str, write: Callable[..., None], publication: Publication | None = None
 ) -> None:
     """Reads a fine-tuned model and writes it.
 
@@ -249,7 +248,7 @@ def _convert_fine_tuned(
       source: see `fine_tuned.read`.
       target: a new folder.
       write: a function of `fine_tuned_writer`.
-      with_card: whether to write a model card, if the model was trained here.
+      publication: facts for a model card; None to write none.
 
     Raises:
       ConversionError: the result gives other logits.
@@ -263,8 +262,8 @@ def _convert_fine_tuned(
     if not difference <= (_TWO_LAYERS_TOLERANCE if as_two else _TOLERANCE):
         shutil.rmtree(unfinished)
         raise ConversionError(f"{source} gives other outputs, by {difference}: nothing is kept.")
-    if with_card and model_card.can_be_of(tuned.folder):
-        model_card.write(unfinished, tuned.folder)
+    if publication:
+        model_card.write(unfinished, tuned.folder, publication)
     os.rename(unfinished, target)
 
 

@@ -1,6 +1,9 @@
 """Writes the model card of a converted model: README.md, whose header the Hugging Face hub reads.
 
-The card tells what the run's files tell: its settings, the counts of its data, its scores.
+The card tells what the run's files tell: its settings, the counts of its data, its scores. What
+they cannot tell, such as the licence, comes from the user (`Publication`), or the card says that it
+is not known. `hparams.json` beside it has all settings of the run.
+
 `huggingface_hub` makes the header. Its template is not used: no run can fill in most of its
 headings, and it needs Jinja.
 """
@@ -17,6 +20,7 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 import tfbio
 from tfbio.base import file_paths, storage
+from tfbio.export import reproduction
 from tfbio.task_types import finetuning_files
 from tfbio.task_types.finetuning_config import FinetuningConfig, RunConfig
 from tfbio.task_types.finetuning_files import TrialScores
@@ -41,6 +45,28 @@ _COUNTS = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class Publication:
+    """The facts about a model that its user knows, and that its run's files do not tell.
+
+    Attributes:
+      license: the hub's identifier of the licence, such as "apache-2.0"; "" if it is not known.
+      base_model: the name on the hub of the model that training started from; "".
+      datasets: the names on the hub of the data sets that it was trained on; ().
+      hardware: the devices that it was trained on, such as "1 NVIDIA H100"; "".
+      co2_grams: the emissions of training, in grams of CO2 equivalents; None.
+    """
+
+    license: str = ""
+    base_model: str = ""
+    datasets: tuple[str, ...] = ()
+    hardware: str = ""
+    co2_grams: float | None = None
+
+
+NOTHING_SAID = Publication()
+
+
 def can_be_of(source: str) -> bool:
     """Returns True if a model can have a model card, that is, if it was trained here.
 
@@ -59,65 +85,129 @@ def can_be_of(source: str) -> bool:
     return "vocab_sha256" in settings and _step(source) > 0
 
 
-def write(folder: str | os.PathLike, source: str) -> None:
-    """Writes the model card of a converted model, README.md, and returns nothing.
+def write(folder: str | os.PathLike, source: str, publication: Publication = NOTHING_SAID) -> None:
+    """Writes the model card of a converted model, README.md, if the model was trained here.
 
-    The file has a header for the Hugging Face hub and, in Markdown, the settings that are not the
-    defaults, the data, the scores of a trial on dev and test, and how to load the model.
+    The card has a header for the Hugging Face hub and, in Markdown, the settings that are not the
+    defaults, the data, the scores of a trial on dev and test, and how to load the model. Beside it
+    comes `hparams.json`, all settings of the run, which `--hparams` takes. Returns nothing.
 
     Args:
       folder: the folder of the model, which `hugging_face_weights.write` wrote.
-      source: the `--model_dir` or the trial that it was made from, for which `can_be_of` is true.
+      source: the `--model_dir` or the trial that it was made from.
+      publication: further facts.
 
     Raises:
       UserError: the settings, the scores or the checkpoint of `source` cannot be read.
       OSError: `config.json` in `folder` cannot be read, or the card cannot be written.
     """
+    if not can_be_of(source):
+        return
     with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
         (architecture,) = json.load(file)["architectures"]
     pipeline = next(_PIPELINES[end] for end in _PIPELINES if architecture.endswith(end))
-    tags = ["tfbio", "biomedical"]
-    header = ModelCardData(
-        language="en",  # that of PubMed's abstracts
-        library_name="transformers",
-        pipeline_tag=pipeline,
-    )
     if fine_tuned.is_one(source):
         settings, scores = fine_tuned.read_settings(source), finetuning_files.read_trial(source)
         name = f"{settings.task}, seed {scores.seed}"
-        header.tags, header.metrics = [*tags, settings.task], list(scores.test)
-        header.model_name = name
-        header.eval_results = [
-            EvalResult(
-                task_type=pipeline,
-                dataset_type=settings.task,
-                dataset_name=settings.task,
-                dataset_split="test",
-                metric_type=metric,
-                metric_name=metric,
-                metric_value=value,
-            )
-            for metric, value in scores.test.items()
-        ]
+        header = _header(pipeline, settings.task, publication, "fine-tuning")
+        header.metrics, header.model_name = list(scores.test), name
+        header.eval_results = _results(pipeline, settings.task, scores, publication)
         parts = _of_trial(source, settings, scores)
+        hparams = reproduction.of_trial(settings, scores.seed)
     else:
         settings = checkpoint_settings.read_settings(source)
-        header.tags = [*tags, settings["objective"]]
+        header = _header(pipeline, settings["objective"], publication, "pre-training")
         name = {"electra": "ELECTRA's discriminator", "mlm": "Masked language model"}.get(
             settings["objective"], settings["objective"]
         )
         parts = _of_run(source, settings)
+        hparams = reproduction.of_pretraining(checkpoint_settings.pretraining_config(settings))
     lines = ["---", header.to_yaml(), "---", "", f"# {name}", ""]
     lines += [f"Made by tfbio {tfbio.__version__}.", *parts]
     lines += _how_to_load(architecture)
-    lines += [
-        "",
-        "## Licence",
-        "",
-        "The header names none: whoever publishes the model chooses it, by a line `license: ...`.",
-    ]
+    lines += _not_known(publication)
+    storage.write_text(Path(folder, reproduction.FILE), json.dumps(hparams, indent=2) + "\n")
     card = ModelCard("\n".join(lines) + "\n")
     storage.write_text(Path(folder, "README.md"), str(card))
+
+
+def _header(pipeline: str, tag: str, publication: Publication, training_type: str) -> ModelCardData:
+    """Returns the card's header without scores.
+
+    Args:
+      pipeline: the hub's word for what the model is for.
+      tag: the task, or the objective of pretraining.
+      publication: facts from the user.
+      training_type: the hub's word for the training, "pre-training" or "fine-tuning".
+    """
+    # The hub has the hardware among the emissions (its specification, modelcard.md).
+    emissions = {"emissions": publication.co2_grams, "hardware_used": publication.hardware}
+    emissions = {name: value for name, value in emissions.items() if value not in (None, "")}
+    more = {}
+    if emissions:
+        more["co2_eq_emissions"] = {**emissions, "training_type": training_type}
+    return ModelCardData(
+        language="en",  # that of PubMed's abstracts
+        library_name="transformers",
+        pipeline_tag=pipeline,
+        tags=["tfbio", "biomedical", tag],
+        license=publication.license or None,
+        base_model=publication.base_model or None,
+        datasets=list(publication.datasets) or None,
+        **more,
+    )
+
+
+def _results(
+    pipeline: str, task: str, scores: TrialScores, publication: Publication
+) -> list[EvalResult]:
+    """Returns the scores of a trial on its test set.
+
+    The hub links the data set of a score by its name there, which is known if one was named.
+    """
+    named = publication.datasets
+    return [
+        EvalResult(
+            task_type=pipeline,
+            dataset_type=named[0] if len(named) == 1 else task,
+            dataset_name=task,
+            dataset_split="test",
+            metric_type=metric,
+            metric_name=metric,
+            metric_value=value,
+        )
+        for metric, value in scores.test.items()
+    ]
+
+
+def _not_known(publication: Publication) -> Iterator[str]:
+    """Yields the lines on what the header does not say, because nobody told."""
+    yield from ["", "## Licence", ""]
+    if publication.license:
+        yield f"The licence is `{publication.license}`."
+    else:
+        yield (
+            "The header names none: whoever publishes the model chooses it, by a line "
+            "`license: ...`."
+        )
+    missing = [
+        words
+        for words, value in (
+            ("the data sets (`datasets`)", publication.datasets),
+            ("the model that training started from (`base_model`)", publication.base_model),
+            ("the hardware", publication.hardware),
+            ("the emissions of CO2", publication.co2_grams is not None),
+        )
+        if not value
+    ]
+    if missing:
+        yield from ["", "## Not stated", ""]
+        yield f"The header does not name {_listed(missing)}: the run's files do not tell."
+
+
+def _listed(words: list[str]) -> str:
+    """Joins words by commas and, before the last, "and"."""
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if words[1:] else words[0]
 
 
 def _of_run(source: str, settings: dict) -> Iterator[str]:
@@ -198,6 +288,7 @@ def _recipe(config) -> Iterator[str]:
     if not rows:
         yield f"All settings are the defaults of `{command}`."
         return
+    yield f"`{reproduction.FILE}` has all settings: give it as `--hparams` of `{command}`."
     yield from [f"Settings that are not the defaults of `{command}`:", ""]
     yield from _table(("setting", "value", "default"), rows)
 

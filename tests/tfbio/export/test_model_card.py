@@ -5,16 +5,21 @@ import json
 from pathlib import Path
 
 import pytest
-from huggingface_hub import ModelCard
+import yaml
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 import tfbio
-from tfbio.base import json_files
+from tfbio.base import config, json_files
 from tfbio.base.manifests import read_manifest
 from tfbio.export import conversion
+from tfbio.export.model_card import Publication
+from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.task_types import finetuning_config
+from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.finetuning_files import RunScores, TrialScores
 
-TEST = {"f1": 0.8125, "precision": 0.75, "recall": 0.875}
+# As they come, and not as a decimal number has them.
+TEST = {"f1": 0.1 + 0.2, "precision": 2 / 3, "recall": 0.875}
 DEV = {"f1": 0.5, "precision": 0.5, "recall": 0.25}
 
 
@@ -22,6 +27,9 @@ def read_back(path):
     """Returns a card as the hub's library reads it, which would write it as it is."""
     card = ModelCard.load(path)
     assert str(card) == path.read_text(encoding="utf-8")
+    again = ModelCardData(**yaml.safe_load(card.data.to_yaml()))
+    assert again.to_dict() == card.data.to_dict()
+    assert again.eval_results == card.data.eval_results
     return card
 
 
@@ -50,6 +58,10 @@ def test_of_a_pretraining_run(pretrained, examples_folder, tmp_path):
     assert settings["vocab_sha256"] in text
     assert "AutoTokenizer, ElectraForPreTraining" in text
     assert str(tmp_path) not in text and pretrained not in text
+    again = config.load(PretrainingConfig, str(folder / "hparams.json"))
+    names = [field.name for field in dataclasses.fields(PretrainingConfig)]
+    found = json.loads(json.dumps(dataclasses.asdict(again)))
+    assert found == {name: settings[name] for name in names}
 
     # A checkpoint that was converted from elsewhere does not know what it read.
     earlier = tmp_path / "earlier"
@@ -123,7 +135,56 @@ def test_of_a_trial(seeds, make_trial, tmp_path):
     assert "from the encoder of `model`." in card.text and "/home/me" not in card.text
     assert "after step 1,234, of seed 7" in card.text and "As in the paper." in card.text
     assert "| `learning_rate` | 0.125 | 0.0002 |" in card.text
-    assert "| f1 | 0.5000 | 0.8125 |" in card.text and "| train | `abc` |" in card.text
+    assert "| f1 | 0.5000 | 0.3000 |" in card.text and "| train | `abc` |" in card.text
     mean = "Over 3 seeds, f1 on test is 0.5000 ± 0.1250 (mean, standard deviation), the median 0.2"
     assert (mean in card.text) == (seeds > 1) and ("Over" in card.text) == (seeds > 1)
     assert "ElectraForTokenClassification.from_pretrained" in card.text
+    assert "names none: whoever publishes the model chooses it" in card.text
+    assert (
+        "does not name the data sets (`datasets`), the model that training started from "
+        "(`base_model`), the hardware and the emissions of CO2: the run's files do not tell."
+    ) in card.text
+
+
+def test_of_a_publication(make_trial, tmp_path):
+    trial, settings = make_trial("tagging", ["O", "B", "I"], {"words": "punctuation"})
+    scores = TrialScores(seed=3, step=10, dev=DEV, test=TEST)
+    json_files.write(Path(trial, "scores.json"), scores)
+    settings = dataclasses.replace(settings, task="ncbi_disease")
+    finetuning_config.write(Path(trial).with_name("config.json"), settings)
+    facts = Publication("cc-by-4.0", "me/encoder", ("ncbi_disease",), "1 NVIDIA H100", 12.5)
+    conversion.to_hugging_face(trial, str(tmp_path / "converted"), facts)
+    card = read_back(tmp_path / "converted" / "README.md")
+    said = card.data.to_dict()
+    assert (
+        said.items()
+        >= {
+            "license": "cc-by-4.0",
+            "base_model": "me/encoder",
+            "datasets": ["ncbi_disease"],
+            "co2_eq_emissions": {
+                "emissions": 12.5,
+                "hardware_used": "1 NVIDIA H100",
+                "training_type": "fine-tuning",
+            },
+        }.items()
+    )
+    assert card.data.eval_results == [
+        EvalResult(
+            task_type="token-classification",
+            dataset_type="ncbi_disease",
+            dataset_name="ncbi_disease",
+            dataset_split="test",
+            metric_type=name,
+            metric_name=name,
+            metric_value=value,
+        )
+        for name, value in TEST.items()
+    ]
+    assert "The licence is `cc-by-4.0`." in card.text and "Not stated" not in card.text
+    # Whoever has the folder can do the run again.
+    hparams = str(tmp_path / "converted" / "hparams.json")
+    again = config.load(FinetuningConfig, hparams)
+    assert again == dataclasses.replace(
+        config.load(FinetuningConfig), sequence_length=48, seed=3, num_trials=1
+    )
