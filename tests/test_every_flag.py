@@ -60,6 +60,8 @@ BASE = {
 NOT_WALKED = {"scripts/parity.py"}
 # Text that is no path. Any other text that stands for nothing must be refused.
 FREE = {"tpu", "tpu_zone", "gcp_project", "exclude_publication_types", "note_categories"}
+# Names on the hub, and words for a model card.
+FREE |= {"license", "base_model", "datasets", "hardware", "push"}
 # Paths that need not be there.
 OUTPUTS = {"output", "output_dir", "model_dir", "to", "results"}
 
@@ -216,6 +218,11 @@ PAIRS = [
     ("run_finetuning.py --mode=predict", "--from_scratch", "--from_scratch does not go with"),
     ("tfbio.convert", "--max_sequence_length=64", "goes with --format=saved_model"),
     ("tfbio.convert", "--set=seed=1", "go with --format=tfbio"),
+    ("tfbio.convert", "--private", "--private goes with --push"),
+    ("tfbio.convert", "--format=onnx --push=me/model", "--push goes with --format=hugging_face"),
+    ("tfbio.convert", "--push=model", "--push=model: expected OWNER/NAME"),
+    ("tfbio.convert", "--base_model=a/b/c", "is no name of a repository on the hub"),
+    ("tfbio.convert", "--license=Apache", "--license=Apache: expected one of the hub's identif"),
     ("tfbio.convert", "--hparams=settings.json", "go with --format=tfbio"),
     ("data_prep.examples", "--packing --objective=next_sentence", "--packing cannot be had with"),
     ("data_prep.vocabulary", "--kind=byte_bpe", "does not suit --kind=byte_bpe"),

@@ -7,6 +7,8 @@ r"""Converts a pretrained or fine-tuned model to another format.
   python -m tfbio.convert --from=out/model --to=out/for_electra --format=original_electra
   python -m tfbio.convert --from=out/bc5cdr_chem --to=out/serving --format=saved_model
   python -m tfbio.convert --from=out/bc5cdr_chem --to=out/onnx --format=onnx
+  python -m tfbio.convert --from=out/bc5cdr_chem --to=out/tagger --license=apache-2.0 \
+      --push=OWNER/NAME
   python -m tfbio.convert --from=electra/model.ckpt-1000 --to=out/model --format=tfbio \
       --hparams=base
 
@@ -26,7 +28,10 @@ positions have an offset, ElectraForMaskedLM if the embeddings are smaller than 
 BertForMaskedLM otherwise, or MegatronBertForMaskedLM with encoder.layer_norm_first. These and
 ALBERT with their classifier of sentence pairs are ...ForPreTraining. A fine-tuned model is
 ...ForTokenClassification, ForSequenceClassification or ForQuestionAnswering, in the family that
-tfbio/weights/fine_tuned_writer.py chooses.
+tfbio/weights/fine_tuned_writer.py chooses. A model that was trained here gets a model card, for
+which --license, --base_model, --datasets, --hardware and --co2_grams are facts that the run's files
+do not tell. --push=OWNER/NAME then pushes the folder to the Hugging Face hub, with the token of
+HF_TOKEN or of `hf auth login`. `transformers` is another name of this format.
 
 tfbio: the folder of a run_pretraining.py run, with an optimizer that has taken no step. Pretraining
 and fine-tuning start from it (--init_checkpoint). A TensorFlow 1 checkpoint with the optimizer's
@@ -50,6 +55,7 @@ TensorFlow takes seconds.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 
 from absl import flags
@@ -59,12 +65,19 @@ from tfbio.base.errors import UsageError, UserError
 from tfbio.objectives.pretraining_config import PretrainingConfig
 
 _FORMATS = ("hugging_face", "transformers", "tfbio", "saved_model", "onnx", "original_electra")
+# Two names of one format.
+_OF_TRANSFORMERS = ("hugging_face", "transformers")
+# The flags about publishing: facts for the model card, and the hub.
+_FACTS = ("license", "base_model", "datasets", "hardware", "co2_grams")
+_PUBLISHING = (*_FACTS, "push", "private")
 
 
 def define_flags() -> None:
     """Defines the absl flags of the command that converts models, and returns nothing.
 
-    They are `--from`, `--to`, `--format`, `--hparams`, `--set` and `--max_sequence_length`.
+    They are `--from`, `--to`, `--format`, `--hparams`, `--set`, `--max_sequence_length`, and those
+    about publishing: `--license`, `--base_model`, `--datasets`, `--hardware`, `--co2_grams`,
+    `--push` and `--private`.
     """
     flags.DEFINE_string(
         "from",
@@ -90,6 +103,42 @@ def define_flags() -> None:
         "many as a trial was trained with, or as an encoder has positions for.",
         lower_bound=0,
     )
+    _define_publishing_flags()
+
+
+def _define_publishing_flags() -> None:
+    """Defines the flags of --format=hugging_face about the model card and the hub."""
+    flags.DEFINE_string(
+        "license",
+        None,
+        "For the model card: the hub's identifier of the licence, such as apache-2.0.",
+    )
+    flags.DEFINE_string(
+        "base_model",
+        None,
+        "For the model card: the name on the hub of the model that training started from.",
+    )
+    flags.DEFINE_list(
+        "datasets",
+        [],
+        "For the model card: the names on the hub of the data sets that it was trained on.",
+    )
+    flags.DEFINE_string(
+        "hardware", None, "For the model card: what it was trained on, such as '1 NVIDIA H100'."
+    )
+    flags.DEFINE_float(
+        "co2_grams",
+        None,
+        "For the model card: the emissions of its training, in grams of CO2 equivalents.",
+        lower_bound=0,
+    )
+    flags.DEFINE_string(
+        "push",
+        None,
+        "The repository on the Hugging Face hub, OWNER/NAME, to which --to is pushed. It is made "
+        "if it is not there. The token is that of HF_TOKEN or of `hf auth login`.",
+    )
+    flags.DEFINE_boolean("private", False, "With --push: a new repository is private.")
 
 
 def main(argv: list[str]) -> None:
@@ -156,14 +205,39 @@ def _convert(source: str, target: str) -> None:
         path = onnx_model.write(source, target)
         print(f"{path}: onnxruntime runs it; tokenizer.json and config.json are beside it.")
         return
+    if flags.FLAGS.format in _OF_TRANSFORMERS:
+        _to_transformers(source, target)
+        return
     from tfbio.export import conversion
 
-    if flags.FLAGS.format == "hugging_face":
-        conversion.to_hugging_face(source, target)
-        print(f"{target}: load it with transformers' from_pretrained.")
-    else:
-        prefix = conversion.to_original_electra(source, target)
-        print(f"{prefix}: the prefix of the checkpoint.")
+    prefix = conversion.to_original_electra(source, target)
+    print(f"{prefix}: the prefix of the checkpoint.")
+
+
+def _to_transformers(source: str, target: str) -> None:
+    """Writes a folder that `transformers` loads, and pushes it if --push is given.
+
+    Raises:
+      UserError: the model cannot be converted or pushed, or facts are given and it has no card.
+    """
+    from tfbio.export import conversion, hub, model_card
+
+    given = [name for name in _PUBLISHING if flags.FLAGS[name].value]
+    if given and not model_card.can_be_of(source):
+        raise UserError(
+            f"--{given[0]} is for a model card, and tfbio did not train {source}: leave it out, "
+            "and publish the folder with `hf upload`."
+        )
+    push = flags.FLAGS.push
+    if push:
+        hub.require_token()
+    facts = {name: flags.FLAGS[name].value for name in _FACTS if flags.FLAGS[name].value}
+    if "datasets" in facts:
+        facts["datasets"] = tuple(facts["datasets"])
+    conversion.to_hugging_face(source, target, model_card.Publication(**facts))
+    print(f"{target}: load it with transformers' from_pretrained.")
+    if push:
+        print(f"{hub.push(target, push, flags.FLAGS.private)}: the model on the hub.")
 
 
 def _from_megatron(source: str, target: str) -> None:
@@ -174,7 +248,7 @@ def _from_megatron(source: str, target: str) -> None:
     """
     from tfbio.export import conversion_of_megatron
 
-    if flags.FLAGS.format != "hugging_face":
+    if flags.FLAGS.format not in _OF_TRANSFORMERS:
         raise UserError(
             f"--from={source} can only become a folder of `transformers`: convert it with "
             "--format=hugging_face first, and then that folder."
@@ -193,6 +267,34 @@ def _check_flags(target_format: str) -> None:
         raise UsageError("--max_sequence_length goes with --format=saved_model.")
     if _has_settings() and target_format != "tfbio":
         raise UsageError("--hparams and --set go with --format=tfbio: they are of a run to go on.")
+    _check_publishing_flags(target_format)
+
+
+def _check_publishing_flags(target_format: str) -> None:
+    """Checks the flags about the model card and the hub, before TensorFlow is imported.
+
+    Raises:
+      UsageError: one goes not with the format, or cannot be used.
+    """
+    given = [name for name in _PUBLISHING if flags.FLAGS[name].value]
+    if given and target_format not in _OF_TRANSFORMERS:
+        raise UsageError(f"--{given[0]} goes with --format=hugging_face.")
+    if flags.FLAGS.private and not flags.FLAGS.push:
+        raise UsageError("--private goes with --push.")
+    if flags.FLAGS.license and not re.fullmatch("[a-z0-9][a-z0-9.-]*", flags.FLAGS.license):
+        raise UsageError(
+            f"--license={flags.FLAGS.license}: expected one of the hub's identifiers, such as "
+            "apache-2.0, cc-by-4.0 or other."
+        )
+    names = [("datasets", name) for name in flags.FLAGS.datasets]
+    names += [(flag, flags.FLAGS[flag].value) for flag in ("base_model", "push")]
+    for flag, name in names:
+        if name:
+            from tfbio.export import hub
+
+            hub.check_name(flag, name)
+    if flags.FLAGS.push and "/" not in flags.FLAGS.push:
+        raise UsageError(f"--push={flags.FLAGS.push}: expected OWNER/NAME.")
 
 
 def _has_settings() -> bool:

@@ -172,7 +172,7 @@ def test_texts_and_pairs_have_the_probabilities_of_the_api(
     names = [config["id2label"][str(number)] for number in range(3)]
     expected = [[x.probabilities[name] for name in names] for x in expected]
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
-    assert np.std(found, axis=0).min() > 1e-3
+    assert np.std(found, axis=0).max() > 1e-2
 
 
 @pytest.mark.parametrize(
