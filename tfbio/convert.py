@@ -187,7 +187,16 @@ def _convert(source: str, target: str) -> None:
     _check_flags(flags.FLAGS.format)
     from tfbio.weights import megatron_checkpoint
 
-    if megatron_checkpoint.is_one(source):
+    is_megatrons = megatron_checkpoint.is_one(source)
+    if given := [name for name in _PUBLISHING if flags.FLAGS[name].value]:
+        from tfbio.export import model_card
+
+        if is_megatrons or not model_card.can_be_of(source):
+            raise UserError(
+                f"--{given[0]} is for the model card of a model that tfbio trained, and {source} "
+                "is none: leave it out, and publish the folder with `hf upload`."
+            )
+    if is_megatrons:
         _from_megatron(source, target)
         return
     if flags.FLAGS.format == "tfbio":
@@ -218,16 +227,10 @@ def _to_transformers(source: str, target: str) -> None:
     """Writes a folder that `transformers` loads, and pushes it if --push is given.
 
     Raises:
-      UserError: the model cannot be converted or pushed, or facts are given and it has no card.
+      UserError: the model cannot be converted or pushed.
     """
     from tfbio.export import conversion, hub, model_card
 
-    given = [name for name in _PUBLISHING if flags.FLAGS[name].value]
-    if given and not model_card.can_be_of(source):
-        raise UserError(
-            f"--{given[0]} is for a model card, and tfbio did not train {source}: leave it out, "
-            "and publish the folder with `hf upload`."
-        )
     push = flags.FLAGS.push
     if push:
         hub.require_token()

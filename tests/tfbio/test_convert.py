@@ -45,6 +45,9 @@ def test_what_cannot_be_converted_is_named(pretrained, tmp_path):
     done = run(f"--from={pretrained}", f"--to={tmp_path}/new")
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "new" / "config.json").read_text())["model_type"] == "electra"
+    for source in ("new", "x.pt"):
+        done = run(f"--from={tmp_path}/{source}", f"--to={tmp_path}/newer", "--license=mit")
+        assert done.returncode == 1 and "--license is for the model card of a" in done.stderr
     done = run(f"--from={tmp_path}/new", f"--to={tmp_path}/newer", "--format=tfbio")
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "newer" / "config.json").read_text())["objective"] == "electra"
