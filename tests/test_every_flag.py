@@ -39,6 +39,7 @@ BASE = {
     ],
     "tfbio.convert": ["--from=folder", "--to=new"],
     "tfbio.report": ["--finetuning=folder", "--output=new"],
+    "tfbio.serve": ["--model=model", "--port=0"],
     "tfbio.reporting.test_sets": ["--test_set=gad=folder", "--output=new"],
     "tfbio.blurb_submission": ["--finetuning=folder", "--output=new"],
     "data_prep.documents": ["--input=pubmed.xml", "--output=new"],

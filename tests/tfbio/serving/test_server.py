@@ -1,0 +1,126 @@
+"""Slow clients are cut off, and a server that ends answers what has come."""
+
+import json
+import socket
+import threading
+import time
+
+import pytest
+
+from tfbio.base.errors import UserError
+from tfbio.serving import server
+
+BODY = json.dumps({"texts": ["the cell binds"]}).encode()
+HEADERS = (
+    b"POST /annotate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    b"Content-Length: %d\r\n\r\n" % len(BODY)
+)
+
+
+def nothing(texts):
+    """No entities for each text."""
+    return [[] for _ in texts]
+
+
+def connect(client):
+    """Returns a connection to the server of a client."""
+    return socket.create_connection(("127.0.0.1", client.port), timeout=30)
+
+
+def read_all(connection):
+    """Returns what comes until the connection is closed."""
+    with connection.makefile("rb") as stream:
+        return stream.read()
+
+
+def drip(connection, data, seconds):
+    """Sends a byte at a time for so long, or until the other side has closed the connection."""
+    until = time.monotonic() + seconds
+    try:
+        for number in range(len(data)):
+            if time.monotonic() > until:
+                return
+            connection.sendall(data[number : number + 1])
+            time.sleep(0.02)
+    except ConnectionError:
+        return
+
+
+def test_a_body_that_drips_in_is_cut_off(serve):
+    with serve(nothing, body_seconds=0.2) as (client, _), connect(client) as connection:
+        connection.sendall(HEADERS)
+        drip(connection, BODY[:-1], 0.3)
+        answer = read_all(connection)
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert b"the body did not arrive within 0.2 seconds" in answer
+        assert client.annotate(BODY) == (200, {"entities": [[]]})
+
+
+def test_connections_without_a_whole_request_are_cut_off(serve, monkeypatch):
+    """Headers that drip in, a connection on which nothing comes, the rest of a body too large."""
+    monkeypatch.setattr(server, "_LONGER", 0.2)
+    with serve(nothing, body_seconds=0.1, max_body_bytes=10) as (client, _):
+        start = time.monotonic()
+        with connect(client) as silent, connect(client) as slow, connect(client) as large:
+            large.sendall(HEADERS + BODY[:5])
+            drip(slow, HEADERS[:-4], 0.4)
+            assert read_all(silent) == read_all(slow) == b""
+            assert read_all(large).startswith(b"HTTP/1.1 413 ")
+        assert time.monotonic() - start < 20
+
+
+def test_a_connection_that_is_kept_may_have_pauses(serve, monkeypatch):
+    """The time for a request does not run between two of them, or while one is computed."""
+    monkeypatch.setattr(server, "_LONGER", 0.1)
+
+    def slowly(texts):
+        time.sleep(0.3)
+        return nothing(texts)
+
+    with serve(slowly, body_seconds=0.1) as (client, _), connect(client) as connection:
+        for _ in range(2):
+            connection.sendall(HEADERS + BODY)
+            answer = b""
+            while not answer.endswith(b'{"entities":[[]]}'):
+                answer += connection.recv(10_000)
+            assert answer.startswith(b"HTTP/1.1 200 ")
+            time.sleep(0.3)
+
+
+def test_what_has_begun_is_answered_before_the_server_ends(serve):
+    begun, released = threading.Event(), threading.Event()
+
+    def held(texts):
+        begun.set()
+        assert released.wait(30)
+        return nothing(texts)
+
+    with serve(held) as (client, served), connect(client) as computed, connect(client) as sent:
+        computed.sendall(HEADERS + BODY)
+        sent.sendall(HEADERS + BODY[:5])
+        assert begun.wait(30)
+        served.should_exit = True
+        while True:
+            try:
+                connect(client).close()
+            except ConnectionRefusedError:
+                break
+            except ConnectionResetError:  # just now
+                continue
+        released.set()
+        sent.sendall(BODY[5:])
+        for connection in (computed, sent):
+            answer = read_all(connection)
+            assert answer.startswith(b"HTTP/1.1 200 ") and answer.endswith(b'{"entities":[[]]}')
+
+
+def test_a_port_or_interface_that_cannot_be_had_is_named():
+    with server.open_socket("127.0.0.1", 0) as opened:
+        opened.listen()
+        port = opened.getsockname()[1]
+        with pytest.raises(UserError, match=f"--port={port} cannot be .*: Address already in use"):
+            server.open_socket("127.0.0.1", port)
+    with pytest.raises(UserError, match="--host=no/name: it is no interface of this machine"):
+        server.open_socket("no/name", 0)
+    with pytest.raises(UserError, match="--host=192.0.2.1 --port=0 cannot be listened on"):
+        server.open_socket("192.0.2.1", 0)

@@ -1,0 +1,71 @@
+"""The command serves a model until SIGTERM, and answers what has come before."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+import tfbio
+from tests import fine_tuned, forked
+
+TEXT = "the cell binds il-2 protein. The drug works."
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A model that tags words."""
+    folder = tmp_path_factory.mktemp("model") / "tagger"
+    fine_tuned.make(folder, "BertForTokenClassification", fine_tuned.TAGS)
+    return str(folder)
+
+
+def said(stderr):
+    """The lines on stderr but for TensorFlow's, which a fork of `forked` has."""
+    return [line for line in stderr.splitlines() if "cuda" not in line]
+
+
+def test_the_command_answers_what_has_come_when_sigterm_ends_it(folder):
+    command = [sys.executable, "-m", "tfbio.serve", f"--model={folder}", "--port=0"]
+    pipe = subprocess.PIPE
+    with forked.Popen(command, cwd=os.getcwd(), stdout=pipe, stderr=pipe) as process:
+        line = process.stdout.readline()
+        found = re.fullmatch(r"http://127\.0\.0\.1:(\d+): listening; .*\n", line)
+        assert found, (line, process.stderr.read())
+        body = json.dumps({"texts": [TEXT]}).encode()
+        with socket.create_connection(("127.0.0.1", int(found[1])), timeout=60) as connection:
+            connection.sendall(
+                b"POST /annotate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                b"Content-Length: %d\r\n\r\n" % len(body)
+            )
+            connection.sendall(body[:9])
+            # So that the server has read the headers.
+            with socket.create_connection(("127.0.0.1", int(found[1])), timeout=60) as other:
+                other.sendall(b"GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                assert b"live" in other.makefile("rb").read()
+            process.send_signal(signal.SIGTERM)
+            connection.sendall(body[9:])
+            head, _, answer = connection.makefile("rb").read().partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 ")
+        assert process.wait(60) == 0
+        assert process.stdout.read() == "" and not said(process.stderr.read())
+    (entities,) = json.loads(answer)["entities"]
+    expected = tfbio.load(folder)(TEXT)
+    assert entities and [(x["text"], x["label"], x["start"], x["end"]) for x in entities] == [
+        (x.text, x.label, x.start, x.end) for x in expected
+    ]
+    assert [x["score"] for x in entities] == pytest.approx([x.score for x in expected], abs=1e-4)
+
+
+def test_a_model_without_entities_is_refused(tmp_path):
+    fine_tuned.make(tmp_path / "m", "BertForSequenceClassification", ["no", "yes"])
+    command = [sys.executable, "-m", "tfbio.serve", f"--model={tmp_path / 'm'}", "--port=0"]
+    done = forked.run(command)
+    assert done.returncode == 1
+    (line,) = said(done.stderr)
+    assert line.startswith("error: --model=")
+    assert "finds no entities, and tfbio.serve gives entities" in line

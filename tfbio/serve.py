@@ -1,0 +1,123 @@
+r"""Serves a fine-tuned model that finds entities over HTTP.
+
+  python -m tfbio.serve --model=out/bc5cdr_chem --port=8000
+
+  curl http://127.0.0.1:8000/annotate -H "Content-Type: application/json" \
+      -d '{"texts": ["Imatinib inhibits BCR-ABL."]}'
+
+The answer has the entities of each text, with text, label, start, end and score, as
+`tfbio.load("out/bc5cdr_chem")(texts)` gives them:
+
+  {"entities": [[{"text": "Imatinib", "label": "Chemical", "start": 0, "end": 8, "score": 0.99}]]}
+
+GET /health/live and /health/ready say how the server is, /metrics has metrics for Prometheus, and
+/openapi.json the schema. Requests that come at the same time are computed together. The --max and
+--..._seconds flags limit what a request may have and how long it may take; a request beyond them,
+or a wrong one, is answered with a status from 400 and a sentence, {"error": "..."}.
+
+Without --host only programs on this machine can connect. The server has no passwords and no
+encryption: put a proxy before it (docs/serving.md). Ctrl-C and SIGTERM end it when the requests
+that have come are answered.
+
+The packages are those of the extra `serve`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import signal
+import socket
+
+from absl import flags
+
+from tfbio.base import cli, path_checks
+from tfbio.base.errors import UserError
+from tfbio.serving.limits import Limits
+
+_PACKAGES = ("fastapi", "prometheus_client", "uvicorn")
+# Warms up the model: the first call takes seconds.
+_FIRST_TEXT = "Imatinib inhibits BCR-ABL."
+
+
+def define_flags() -> None:
+    """Defines the absl flags of the command that serves a model, and returns nothing.
+
+    They are `--model`, `--host`, `--port`, and one for each field of `Limits`.
+    """
+    flags.DEFINE_string(
+        "model",
+        None,
+        "The --output_dir of a fine-tuning run, whose best trial is taken, one of its trials, or a "
+        "fine-tuned model of `transformers`.",
+        required=True,
+    )
+    flags.DEFINE_string(
+        "host", "127.0.0.1", "The address to listen on; 0.0.0.0: all, for other machines, too."
+    )
+    flags.DEFINE_integer(
+        "port", 8000, "The port to listen on; 0: any.", lower_bound=0, upper_bound=65_535
+    )
+    for field in dataclasses.fields(Limits):
+        limits = field.metadata["limits"]
+        define = flags.DEFINE_integer if type(field.default) is int else flags.DEFINE_float
+        define(
+            field.name,
+            field.default,
+            field.metadata["meaning"],
+            lower_bound=limits.at_least,
+            upper_bound=limits.at_most,
+        )
+
+
+def main(argv: list[str]) -> None:
+    """Runs the command `python -m tfbio.serve`, which serves a model until a signal ends it.
+
+    Prints where it listens, and returns nothing.
+
+    Args:
+      argv: the command line without its flags: the program alone.
+
+    Raises:
+      UsageError: there are arguments.
+      UserError: the model is missing or finds no entities, the port is taken, or a package is not
+        installed.
+      KeyboardInterrupt: Ctrl-C ended it.
+    """
+    cli.no_arguments(argv)
+    path_checks.require_checkpoint("model", flags.FLAGS.model)
+    limits = Limits(**{x.name: flags.FLAGS[x.name].value for x in dataclasses.fields(Limits)})
+    for package in _PACKAGES:
+        if importlib.util.find_spec(package) is None:
+            raise UserError(f"the package {package} is not installed: pip install 'tfbio[serve]'.")
+    from tfbio.serving import server
+
+    # Before the model is loaded, which takes seconds.
+    with server.open_socket(flags.FLAGS.host, flags.FLAGS.port) as opened:
+        ended_by = _serve(opened, limits)
+    if ended_by == signal.SIGINT:
+        raise KeyboardInterrupt("the requests that had come are answered")
+
+
+def _serve(opened: socket.socket, limits: Limits) -> int | None:
+    """Serves the model of --model on a socket, and returns the signal that ended it."""
+    from tfbio.api import loading
+    from tfbio.serving import application, server
+
+    path = flags.FLAGS.model
+    model = loading.load(path)
+    if model.predictor is None or model.predictor.known.new_text != "documents":
+        raise UserError(
+            f"--model={path} finds no entities, and tfbio.serve gives entities: other models go to "
+            "TensorFlow Serving by `python -m tfbio.convert --format=saved_model`."
+        )
+    model(_FIRST_TEXT)
+    app, batcher = application.make(model, limits)
+    served = server.make(app, limits)
+    served.serve_on(opened)
+    batcher.close()
+    return served.ended_by
+
+
+if __name__ == "__main__":
+    cli.run(main, define_flags)

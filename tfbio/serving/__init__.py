@@ -1,0 +1,1 @@
+"""A model behind HTTP: limits, request bodies, shared batches, metrics, and the server."""

@@ -1,0 +1,115 @@
+"""Computes the texts of several requests together, in one thread; the application waits for it."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+# How long the first request of a batch waits for others, in seconds. While a batch is computed the
+# next requests wait anyway, so this counts only where there are few.
+_WAIT = 0.005
+# A batch is complete with so many characters, those of about 20 abstracts of PubMed.
+_CHARACTERS = 32_000
+
+
+class _Job(NamedTuple):
+    """The texts of a request, and where their results go."""
+
+    texts: Sequence[str]
+    future: Future
+
+
+class Batcher:
+    """A thread that computes the texts of requests in batches which several requests share.
+
+    Args:
+      compute: returns a result for each text of a list. Only this thread calls it.
+      observe: is called with the number of texts of each batch.
+
+    Example:
+
+      batcher = Batcher(model)
+      future = batcher.submit(["Imatinib inhibits BCR-ABL."])
+      (entities,) = future.result()
+    """
+
+    def __init__(
+        self,
+        compute: Callable[[list[str]], list],
+        observe: Callable[[int], None] = lambda texts: None,
+    ):
+        self._compute, self._observe = compute, observe
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="batches", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """True while the thread computes batches."""
+        return self._thread.is_alive()
+
+    def submit(self, texts: Sequence[str]) -> Future[list[Any]]:
+        """Queues the texts of a request for the batcher's thread.
+
+        A request that is cancelled before its batch begins is left out of it.
+
+        Args:
+          texts: one at least.
+
+        Returns:
+          A future of a list with the result for each text. It raises what `compute` raised for
+          these texts; the other requests of a batch are then computed alone, and get their results.
+        """
+        job = _Job(texts, Future())
+        self._jobs.put(job)
+        return job.future
+
+    def close(self) -> None:
+        """Ends the batcher's thread when it has computed what was queued; returns nothing."""
+        self._jobs.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        """Computes batches until the queue has its end."""
+        ended = False
+        while not ended and (first := self._jobs.get()):
+            jobs, ended = self._gather(first)
+            jobs = [job for job in jobs if job.future.set_running_or_notify_cancel()]
+            if jobs:
+                self._observe(sum(len(job.texts) for job in jobs))
+                self._answer(jobs)
+
+    def _gather(self, first: _Job) -> tuple[list[_Job], bool]:
+        """Returns the jobs of a batch, and whether the queue ends behind them."""
+        jobs, characters = [first], sum(map(len, first.texts))
+        until = time.monotonic() + _WAIT
+        while characters < _CHARACTERS:
+            try:
+                job = self._jobs.get(timeout=max(0.0, until - time.monotonic()))
+            except queue.Empty:
+                break
+            if job is None:
+                return jobs, True
+            jobs.append(job)
+            characters += sum(map(len, job.texts))
+        return jobs, False
+
+    def _answer(self, jobs: Sequence[_Job]) -> None:
+        """Computes jobs together; if that fails, each alone, so that only the bad ones fail."""
+        try:
+            results = self._compute([text for job in jobs for text in job.texts])
+        except Exception as error:
+            if len(jobs) == 1:
+                jobs[0].future.set_exception(error)
+            else:
+                for job in jobs:
+                    self._answer([job])
+            return
+        first = 0
+        for job in jobs:
+            job.future.set_result(results[first : first + len(job.texts)])
+            first += len(job.texts)
