@@ -7,12 +7,14 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import tfbio
 from tests import fine_tuned, forked
 
+ROOT = Path(__file__).resolve().parents[2]
 TEXT = "the cell binds il-2 protein. The drug works."
 
 
@@ -69,3 +71,15 @@ def test_a_model_without_entities_is_refused(tmp_path):
     (line,) = said(done.stderr)
     assert line.startswith("error: --model=")
     assert "finds no entities, and tfbio.serve gives entities" in line
+
+
+def test_a_package_of_the_extra_that_is_missing_is_named(tmp_path, fails_in_one_sentence):
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['uvicorn'] = None\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "tfbio.serve", f"--model={tmp_path}", "--port=0"],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+    )
+    line = fails_in_one_sentence(done)
+    assert line == "error: the package uvicorn is not installed: pip install 'tfbio[serve]'."
