@@ -33,7 +33,7 @@ from absl import flags
 
 from tfbio.base import cli, path_checks
 from tfbio.base.errors import UserError
-from tfbio.serving.limits import Limits
+from tfbio.serving.limits import RequestLimits
 
 _PACKAGES = ("fastapi", "prometheus_client", "uvicorn")
 # Warms up the model: the first call takes seconds.
@@ -43,7 +43,7 @@ _FIRST_TEXT = "Imatinib inhibits BCR-ABL."
 def define_flags() -> None:
     """Defines the absl flags of the command that serves a model, and returns nothing.
 
-    They are `--model`, `--host`, `--port`, and one for each field of `Limits`.
+    They are `--model`, `--host`, `--port`, and one for each field of `RequestLimits`.
     """
     flags.DEFINE_string(
         "model",
@@ -58,7 +58,7 @@ def define_flags() -> None:
     flags.DEFINE_integer(
         "port", 8000, "The port to listen on; 0: any.", lower_bound=0, upper_bound=65_535
     )
-    for field in dataclasses.fields(Limits):
+    for field in dataclasses.fields(RequestLimits):
         limits = field.metadata["limits"]
         define = flags.DEFINE_integer if type(field.default) is int else flags.DEFINE_float
         define(
@@ -86,7 +86,9 @@ def main(argv: list[str]) -> None:
     """
     cli.no_arguments(argv)
     path_checks.require_checkpoint("model", flags.FLAGS.model)
-    limits = Limits(**{x.name: flags.FLAGS[x.name].value for x in dataclasses.fields(Limits)})
+    limits = RequestLimits(
+        **{x.name: flags.FLAGS[x.name].value for x in dataclasses.fields(RequestLimits)}
+    )
     for package in _PACKAGES:
         if importlib.util.find_spec(package) is None:
             raise UserError(f"the package {package} is not installed: pip install 'tfbio[serve]'.")
@@ -99,7 +101,7 @@ def main(argv: list[str]) -> None:
         raise KeyboardInterrupt("the requests that had come are answered")
 
 
-def _serve(opened: socket.socket, limits: Limits) -> int | None:
+def _serve(opened: socket.socket, limits: RequestLimits) -> int | None:
     """Serves the model of --model on a socket, and returns the signal that ended it."""
     from tfbio.api import loading
     from tfbio.serving import application, server

@@ -19,7 +19,7 @@ from tfbio.api.results import Entity
 from tfbio.base import messages
 from tfbio.serving import request_body
 from tfbio.serving.batching import Batcher
-from tfbio.serving.limits import Limits
+from tfbio.serving.limits import RequestLimits
 from tfbio.serving.monitoring import Metrics, Observed
 from tfbio.serving.request_body import Refusal
 
@@ -65,7 +65,7 @@ class Health(pydantic.BaseModel):
 class _Service:
     """Answers requests with a model's thread, of so many at a time as the limits allow."""
 
-    def __init__(self, batcher: Batcher, limits: Limits, metrics: Metrics):
+    def __init__(self, batcher: Batcher, limits: RequestLimits, metrics: Metrics):
         self._batcher, self._limits, self._metrics = batcher, limits, metrics
         self._waiting = 0
 
@@ -111,7 +111,9 @@ class _Service:
             ) from None
 
 
-def make(model: Callable[[list[str]], list], limits: Limits) -> tuple[fastapi.FastAPI, Batcher]:
+def make(
+    model: Callable[[list[str]], list], limits: RequestLimits
+) -> tuple[fastapi.FastAPI, Batcher]:
     """Makes the application that serves a model over HTTP.
 
     Args:
@@ -140,7 +142,9 @@ def make(model: Callable[[list[str]], list], limits: Limits) -> tuple[fastapi.Fa
     return app, batcher
 
 
-def _add_routes(app: fastapi.FastAPI, service: _Service, limits: Limits, metrics: Metrics) -> None:
+def _add_routes(
+    app: fastapi.FastAPI, service: _Service, limits: RequestLimits, metrics: Metrics
+) -> None:
     """Adds the paths to an application."""
     body = {"application/json": {"schema": request_body.schema(limits)}}
 

@@ -11,7 +11,7 @@ _LONGEST = 86_400
 
 
 @dataclasses.dataclass(frozen=True)
-class Limits(BaseSettings):
+class RequestLimits(BaseSettings):
     """The limits of a server that annotates texts, on sizes, on requests and on time.
 
     Attributes:

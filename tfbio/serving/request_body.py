@@ -11,7 +11,7 @@ import pydantic_core
 from starlette.requests import Request
 
 from tfbio.base import messages
-from tfbio.serving.limits import Limits
+from tfbio.serving.limits import RequestLimits
 
 # How JSON's values are called in messages.
 _NAMES = {
@@ -44,7 +44,7 @@ class Refusal(Exception):
         self.status, self.sentence, self.headers = status, sentence, dict(headers or {})
 
 
-def schema(limits: Limits) -> dict[str, Any]:
+def schema(limits: RequestLimits) -> dict[str, Any]:
     """Returns the JSON schema of the bodies that `texts_of` takes."""
     text = {
         "type": "string",
@@ -62,7 +62,7 @@ def schema(limits: Limits) -> dict[str, Any]:
     }
 
 
-async def read(request: Request, limits: Limits) -> bytes:
+async def read(request: Request, limits: RequestLimits) -> bytes:
     """Reads the body of a request: no more of it than the limits allow is ever in memory.
 
     Args:
@@ -94,7 +94,7 @@ async def read(request: Request, limits: Limits) -> bytes:
     return b"".join(chunks)
 
 
-def _check_headers(headers: Mapping[str, str], limits: Limits) -> None:
+def _check_headers(headers: Mapping[str, str], limits: RequestLimits) -> None:
     """Raises a Refusal for a body that is not JSON in UTF-8 as it stands, or larger than it may."""
     media_type, *parameters = headers.get("content-type", "").lower().split(";")
     if media_type.strip() != "application/json":
@@ -114,13 +114,13 @@ def _check_headers(headers: Mapping[str, str], limits: Limits) -> None:
         raise _too_large(limits)
 
 
-def _too_large(limits: Limits) -> Refusal:
+def _too_large(limits: RequestLimits) -> Refusal:
     """Returns the refusal of a body that is too large."""
     most = limits.max_body_bytes
     return Refusal(413, f"the body has more than {most:,} bytes: send fewer texts in a request.")
 
 
-def texts_of(body: bytes, limits: Limits) -> list[str]:
+def texts_of(body: bytes, limits: RequestLimits) -> list[str]:
     """Parses the body of a request and checks it, as `schema` has it.
 
     Args:
@@ -168,7 +168,7 @@ def _parsed(body: bytes) -> Any:
         raise Refusal(400, f"{sentence}.") from error
 
 
-def _problem_of(text: Any, limits: Limits) -> str:
+def _problem_of(text: Any, limits: RequestLimits) -> str:
     """Returns what is wrong with a text; "" for nothing."""
     if not isinstance(text, str):
         return f"is {_NAMES[type(text)]}: expected a string"

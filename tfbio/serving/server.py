@@ -20,7 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tfbio.base import messages, signals
 from tfbio.base.errors import UserError
-from tfbio.serving.limits import Limits
+from tfbio.serving.limits import RequestLimits
 
 # A connection without a request is kept so long, in seconds: longer than proxies keep theirs (nginx
 # and others 60), which then never send a request on one that is about to be closed.
@@ -62,7 +62,7 @@ def open_socket(host: str, port: int) -> socket.socket:
     return opened
 
 
-def make(app: Any, limits: Limits) -> Server:
+def make(app: Any, limits: RequestLimits) -> Server:
     """Makes the server of an application, which its `serve_on` runs.
 
     Args:

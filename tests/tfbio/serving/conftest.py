@@ -10,7 +10,7 @@ import pytest
 import tfbio
 from tests import fine_tuned
 from tfbio.serving import application, server
-from tfbio.serving.limits import Limits
+from tfbio.serving.limits import RequestLimits
 
 
 class Client:
@@ -67,7 +67,7 @@ def serving(compute, limits):
 @pytest.fixture(scope="session")
 def serve():
     """Serves a model on loopback within a block: a function of `compute` and of limits."""
-    return lambda compute, **limits: serving(compute, Limits(**limits))
+    return lambda compute, **limits: serving(compute, RequestLimits(**limits))
 
 
 @pytest.fixture(scope="session")

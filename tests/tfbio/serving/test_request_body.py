@@ -6,10 +6,10 @@ import jsonschema_rs
 import pytest
 
 from tfbio.serving import request_body
-from tfbio.serving.limits import Limits
+from tfbio.serving.limits import RequestLimits
 from tfbio.serving.request_body import Refusal
 
-LIMITS = Limits(max_texts=3, max_characters=10)
+LIMITS = RequestLimits(max_texts=3, max_characters=10)
 ASTRAL = "\U0001d6fc"
 
 
