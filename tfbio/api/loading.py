@@ -64,11 +64,11 @@ def load(path: str | os.PathLike, settings: Mapping[str, Any] | None = None) -> 
     Raises:
       UserError: `path` has no such model, it cannot be read, or there is no such setting.
 
-    Example:
-
-      model = tfbio.load("out/bc5cdr_chem")
-      for entity in model("Imatinib inhibits BCR-ABL."):
-          print(entity.text, entity.label, entity.start, entity.end, entity.score)
+    Examples:
+      >>> model = tfbio.load("out/bc5cdr_chem")
+      >>> for entity in model("Imatinib inhibits BCR-ABL."):
+      ...     print(entity.text, entity.label, entity.start, entity.end)
+      Imatinib Chemical 0 8
     """
     return Model(os.fspath(path), dict(settings or {}))
 
@@ -87,6 +87,10 @@ def read(paths: str | os.PathLike | Iterable[str | os.PathLike]) -> Iterator[Doc
 
     Raises:
       UserError: there is no such file; while iterating, a file is not in its format.
+
+    Examples:
+      >>> [(document.id, document.text) for document in tfbio.read("pubmed.xml")]
+      [('1', 'Imatinib inhibits BCR-ABL.')]
     """
     from tfbio.runs import document_formats
 
@@ -231,6 +235,11 @@ class Model:
         Raises:
           TypeError: an input is no text, pair or document, as the model needs it.
           UserError: the model is an encoder without a head.
+
+        Examples:
+          >>> texts = ["Imatinib inhibits BCR-ABL.", "No drug was given."]
+          >>> [[entity.text for entity in entities] for entities in model(texts)]
+          [['Imatinib'], []]
         """
         if self.predictor is None:
             raise UserError(
@@ -266,6 +275,10 @@ class Model:
         Raises:
           TypeError: an input is no text or document.
           UserError: there is no such pooling.
+
+        Examples:
+          >>> model.embed(["Imatinib inhibits BCR-ABL.", "No drug was given."], "mean").shape
+          (2, 4)
         """
         if pooling not in _POOLINGS:
             raise UserError(f'pooling="{pooling}": it must be one of {", ".join(_POOLINGS)}.')
@@ -314,11 +327,15 @@ class Model:
           path: the file, which appears when it is complete; for "brat" a folder.
           format: "jsonl", "bioc" (JSON if the path ends in .json, else XML), "pubtator", "brat" or
             "html".
-          batch_size, show_progress: see `__call__`.
+          batch_size: see `__call__`.
+          show_progress: see `__call__`.
 
         Raises:
           UserError: the model finds no entities, there is no such format, or it cannot hold a text.
           OSError: the path cannot be written.
+
+        Examples:
+          >>> model.write(tfbio.read("pubmed.xml"), "entities.html", format="html")
         """
         if format not in annotation_formats.FORMATS:
             formats = ", ".join(annotation_formats.FORMATS)

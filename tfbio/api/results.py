@@ -24,6 +24,10 @@ class Entity:
       start: the offset of its first character, counted from 0.
       end: the offset of the character behind its last.
       score: the product of the probabilities of its words' tags, from 0 to 1.
+
+    Examples:
+      >>> dataclasses.asdict(Entity("Imatinib", "Chemical", 0, 8, 0.99))
+      {'text': 'Imatinib', 'label': 'Chemical', 'start': 0, 'end': 8, 'score': 0.99}
     """
 
     text: str
@@ -41,6 +45,11 @@ class Label:
       label: the class with the highest probability; of a model that gives a text any number of
         labels, the tuple of those whose probability is above 0.5.
       probabilities: a dict of each label -> its probability.
+
+    Examples:
+      >>> found = Label("yes", {"no": 0.2, "yes": 0.8})
+      >>> found.probabilities[found.label]
+      0.8
     """
 
     label: str | tuple[str, ...]
@@ -56,6 +65,11 @@ class Answer:
       score: the probability of `text` among the best answers; None if there is none.
       null_odds: the score of "no answer" less that of the best answer, in logits.
       best: pairs of a text and its probability, the best first.
+
+    Examples:
+      >>> found = Answer("BCR-ABL", 0.9, -4.0, (("BCR-ABL", 0.9), ("ABL", 0.1)))
+      >>> [text for text, probability in found.best]
+      ['BCR-ABL', 'ABL']
     """
 
     text: str
