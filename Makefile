@@ -13,7 +13,7 @@ PIP = $(BIN)/$(PIP_INSTALL) -c constraints.txt
 # takes 7 seconds longer in every process.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help demo test fuzz fuzz-coverage kills check lint format parity install-tpu tpu-check
+.PHONY: help demo test docs docs-serve fuzz fuzz-coverage kills check lint format parity install-tpu tpu-check
 
 help:  ## Lists what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /make \1	/p' $(MAKEFILE_LIST) | expand -t 20
@@ -29,6 +29,12 @@ PYTEST = $(BIN)/python -m pytest --durations=10 --dist=loadfile --no-loadscope-r
 test: check .venv-tpu/installed  ## Lint and every test, with one run of the whole pipeline on a slice
 	@$(PYTEST) --ignore-glob='*_on_tpu.py'
 	@$(PYTEST) tests/tfbio/*/*_on_tpu.py
+
+docs: .venv/installed-docs  ## The documentation site, in site/
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-serve: .venv/installed-docs  ## The same at http://127.0.0.1:8000, anew with every change
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 PROFILE ?= ci
 fuzz: .venv/installed-test  ## Mutated inputs for every reader: PROFILE=ci (minutes) or hour
@@ -58,7 +64,12 @@ format: .venv-lint/installed  ## ruff, which rewrites what it can
 
 .venv/installed-test: .venv/installed
 	@echo "Installing what the tests need into .venv (about 1 minute) ..."
-	@$(PIP) -e '.[test]'
+	@$(PIP) -e '.[docs,test]'
+	@touch $@
+
+.venv/installed-docs: .venv/installed
+	@echo "Installing what the site needs into .venv (about 1 minute) ..."
+	@$(PIP) -e '.[docs]'
 	@touch $@
 
 # Both only read the source: tfbio and what it needs (5 GB) are not installed for them.
