@@ -8,6 +8,7 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from tests.test_every_flag import commands
@@ -128,6 +129,33 @@ def test_the_reference_has_every_command_and_setting(site):
     assert row[:3] == ["`objective`", "`electra`", "electra or mlm"]
     row = cells(pages["pretraining"], "--strategy")
     assert row[1:3] == ["`auto`", "`auto`, `one_device`, `mirrored`, `multi_worker`"]
+
+
+NOTEBOOKS = sorted((ROOT / "docs" / "tutorials").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_a_page_with_its_output(path, site):
+    notebook = nbformat.read(path, as_version=4)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in cells] == [*range(1, len(cells) + 1)]
+    page = (site / "tutorials" / path.stem / "index.html").read_text(encoding="utf-8")
+    shown = squeezed(html.unescape(re.sub(r"<[^>]*>", "", page)))
+    for cell in cells:
+        assert squeezed(cell.source) in shown
+        for output in cell.outputs:
+            assert output.output_type != "error" and "Traceback" not in str(output)
+            # Nothing of the machine that it ran on.
+            assert not re.search(r"/(?:home|root|tmp|work)/", str(output))
+            assert squeezed(output.get("text", "")) in shown
+            as_html = output.get("data", {}).get("text/html", "")
+            for part in re.findall(r"<td>.*?</td>|<iframe .*?>", as_html, re.DOTALL):
+                assert squeezed(part) in squeezed(page)
+
+
+def squeezed(text: str) -> str:
+    """Returns a text without blanks."""
+    return "".join(text.split())
 
 
 def test_the_reference_of_python_has_examples(site):
