@@ -48,7 +48,7 @@ def test_the_examples_for_python_run(make_trial, shallow_encoder, tmp_path, monk
 
 @pytest.mark.filterwarnings("ignore:tfbio_ner. doc.ents has no place")
 def test_the_examples_for_spacy_run(make_trial, tmp_path, monkeypatch, capsys):
-    trial, _ = make_trial("tagging", ["O", "B-x", "I-x"], {"words": "punctuation"})
+    trial, _ = make_trial("tagging", ["O", "B-Chemical", "I-Chemical"], {"words": "punctuation"})
     (tmp_path / "examples").mkdir()
     monkeypatch.chdir(tmp_path / "examples")
     Path("out").mkdir()
@@ -59,12 +59,14 @@ def test_the_examples_for_spacy_run(make_trial, tmp_path, monkeypatch, capsys):
     texts = names["texts"]
     expected = [[(x.text, x.start, x.end) for x in own] for own in tfbio.load(trial)(texts)]
     # They end where spaCy's tokens end.
-    assert out[0] == str([(text, "x") for text, _, _ in expected[0]])
-    assert names["marks"] == [{"start": a, "end": b, "label": "x"} for _, a, b in expected[0]]
+    assert out[0] == str([(text, "Chemical") for text, _, _ in expected[0]])
+    assert names["marks"] == [
+        {"start": a, "end": b, "label": "Chemical"} for _, a, b in expected[0]
+    ]
     assert names["page"].count("<mark") == len(expected[0])
     # The last example prints what the file holds.
     for line, own in zip(out[-2:], expected, strict=True):
         assert all(f"text={text!r}" in line and f"start={a}, end={b}" in line for text, a, b in own)
     page = Path("entities.html").read_text(encoding="utf-8")
-    assert "<mark" in page and not re.search(r"(src|href)=|url\(|@import", page)
+    assert "background: #9bd3f5" in page and not re.search(r"(src|href)=|url\(|@import", page)
     assert names["spans"].count("<span") > 3
