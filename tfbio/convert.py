@@ -118,7 +118,7 @@ def _define_publishing_flags() -> None:
         None,
         "For the model card: the name on the hub of the model that training started from.",
     )
-    flags.DEFINE_list(
+    cli.define_list(
         "datasets",
         [],
         "For the model card: the names on the hub of the data sets that it was trained on.",

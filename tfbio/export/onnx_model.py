@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import logging
 import os
 import shutil
 from collections.abc import Callable
@@ -32,7 +31,7 @@ import tensorflow as tf
 import tfbio
 from tfbio.base import storage
 from tfbio.base.errors import UserError
-from tfbio.export import comparison
+from tfbio.export import comparison, onnx_graph
 from tfbio.models import row_logits
 from tfbio.models.batches import ENTITY_POOLINGS
 from tfbio.models.encoder import Encoder
@@ -217,20 +216,13 @@ def _write_tokenizer(folder: str, known: _Source) -> None:
 def _converted(known: _Source) -> onnx.ModelProto:
     """Returns the model as ONNX, with names for its dimensions."""
     import onnx
-    import tf2onnx
 
     names = ["input_ids", "attention_mask", "token_type_ids"]
     if known.encoder.type_vocab_size == 1:
         names.pop()
     specs = [tf.TensorSpec([None, None], tf.int64, name) for name in names]
     function = tf.function(_outputs_of(known), input_signature=specs, autograph=False)
-    # It tells how many nodes it removed.
-    logging.getLogger("tf2onnx").setLevel(logging.WARNING)
-    converted, _ = tf2onnx.convert.from_function(function, specs, opset=_OPSET)
-    # TensorFlow sorts the outputs by their names.
-    outputs = {value.name: value for value in converted.graph.output}
-    del converted.graph.output[:]
-    converted.graph.output.extend(outputs[name] for name in known.outputs)
+    converted = onnx_graph.convert(function, names, known.outputs, _OPSET)
     for value in (*converted.graph.input, *converted.graph.output):
         dimensions = value.type.tensor_type.shape.dim
         dimensions[0].dim_param = "batch"
