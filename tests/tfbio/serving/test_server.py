@@ -1,5 +1,6 @@
 """Slow clients are cut off, and a server that ends answers what has come."""
 
+import contextlib
 import json
 import socket
 import threading
@@ -28,9 +29,12 @@ def connect(client):
 
 
 def read_all(connection):
-    """Returns what comes until the connection is closed."""
-    with connection.makefile("rb") as stream:
-        return stream.read()
+    """Returns what comes until the connection is closed, or reset since we sent more."""
+    found = b""
+    with contextlib.suppress(ConnectionResetError):
+        while part := connection.recv(10_000):
+            found += part
+    return found
 
 
 def drip(connection, data, seconds):
