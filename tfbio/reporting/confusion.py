@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 # The row of what is not true, and the column of what is not predicted.
 NONE, OTHERS = "(none)", "(others)"
 # The most labels of a matrix, the width of a cell in inches, in which "100" fits, that of one in a
-# matrix of two columns, and the letters of a label.
-_MOST, _CELL, _WIDE_CELL, _LETTERS = 20, 0.23, 0.26, 22
+# matrix of two columns, and the letters of a label, in the latter for a row.
+_MOST, _CELL, _WIDE_CELL, _LETTERS, _WIDE_LETTERS = 20, 0.23, 0.26, 22, 40
 
 
 class Confusion(NamedTuple):
@@ -115,12 +115,14 @@ def draw(runs: Mapping[str, Mapping[Outcome, int]], folder: Path, name: str, tit
     titles = [drawing.title(f"{title}: {model}", cells) for model in matrices]
     lines = max(text.count("\n") for text in titles)
     height = cells + drawing.LETTER * letters + 0.6 + drawing.LINE * lines
+    # Beside a small matrix of two columns there is room for longer names.
+    room = min(_WIDE_LETTERS, max(letters, int((panel - cells - 0.85) / drawing.LETTER)))
     high = -(-len(matrices) // wide)
     with drawing.style():
         figure = Figure(figsize=(width, high * height), layout="constrained")
         panels = list(figure.subplots(high, wide, squeeze=False).flat)
         for axes, own, text in zip(panels, matrices.values(), titles, strict=False):
-            _draw_matrix(axes, own)
+            _draw_matrix(axes, own, room)
             axes.set_title(text)
         for axes in panels[len(matrices) :]:
             axes.remove()
@@ -128,14 +130,15 @@ def draw(runs: Mapping[str, Mapping[Outcome, int]], folder: Path, name: str, tit
         return drawing.save(figure, folder, name, said)
 
 
-def _draw_matrix(axes: Axes, confusion: Confusion) -> None:
-    """Draws a matrix with its scale."""
+def _draw_matrix(axes: Axes, confusion: Confusion, letters: int) -> None:
+    """Draws a matrix with its scale; the names of rows have at most so many letters."""
     counts = confusion.counts
     shares = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=100)
     names = [drawing.shortened(label, _LETTERS) for label in confusion.labels]
     axes.set_xticks(range(len(names)), names, rotation=90)
-    axes.set_yticks(range(len(names)), names)
+    rows = [drawing.shortened(label, letters) for label in confusion.labels]
+    axes.set_yticks(range(len(rows)), rows)
     axes.tick_params(length=0)
     axes.set(xlabel="predicted label", ylabel="true label")
     for (row, column), share in np.ndenumerate(shares):

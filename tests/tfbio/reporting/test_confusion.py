@@ -66,7 +66,7 @@ def test_of_many_labels_the_rarest_are_together():
     [
         (["yes", "no"], ["ours"], 3.5),
         (["background", "conclusions", "methods", "objective", "results"], ["a", "b", "c"], 7.2),
-        ([f"{i}, {NAMES[0]}" for i in range(11)], ["a model with a long name " * 5], 7.2),
+        ([f"{i}, {NAMES[0]}" for i in range(20)], ["a model with a long name " * 5], 7.2),
     ],
 )
 def test_a_journal_takes_it(names, models, width, drawn, tmp_path):
