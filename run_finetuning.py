@@ -50,6 +50,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import sys
 from typing import TYPE_CHECKING
 
 from absl import flags
@@ -377,5 +378,9 @@ def _predict() -> None:
 
 
 if __name__ == "__main__":
+    if "--mode=predict" in sys.argv:
+        # `tfbio predict --help` begins with the half that is about new text.
+        _, _, half = __doc__.partition("To use a trained model on new text:\n")
+        __doc__ = f"Uses a fine-tuned model on new text.\n{half}"
     __doc__ += "\nSettings, with defaults and limits:\n\n" + config.describe(FinetuningConfig)
     cli.run(main, settings=config.names(FinetuningConfig))

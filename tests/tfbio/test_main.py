@@ -68,6 +68,12 @@ def test_the_help_of_a_command_says_what_to_type(name, tmp_path):
     assert not OLD_NAMES.findall(done.stdout)
 
 
+def test_the_help_of_predict_is_about_new_text(tmp_path):
+    text = run("predict", "--help", folder=tmp_path).stdout
+    assert text.startswith("Uses a fine-tuned model on new text.\n\n  tfbio predict --model=")
+    assert "--from_scratch    same architecture" not in text
+
+
 def test_the_scripts_keep_their_names(tmp_path):
     done = run("--help", start=("-m", "run_pretraining"), folder=tmp_path)
     assert "python run_pretraining.py --examples" in done.stdout
