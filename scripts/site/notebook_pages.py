@@ -5,9 +5,10 @@ Code becomes a block of code, and the output that the file has stands below it. 
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
-import nbformat
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
@@ -21,30 +22,36 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def as_markdown(notebook: str) -> str:
-    """Returns the Markdown of a notebook's JSON."""
+    """Returns the Markdown of a notebook's JSON, in version 4 of its format."""
     return "\n\n".join(
         part
-        for cell in nbformat.reads(notebook, as_version=4).cells
-        for part in ([cell.source] if cell.cell_type == "markdown" else _code(cell))
+        for cell in json.loads(notebook)["cells"]
+        for part in ([_text(cell["source"])] if cell["cell_type"] == "markdown" else _code(cell))
     )
 
 
-def _code(cell: nbformat.NotebookNode) -> list[str]:
+def _code(cell: dict[str, Any]) -> list[str]:
     """Returns the blocks of a cell of code and of its output."""
-    return [_block("python", cell.source), *filter(None, map(_output, cell.outputs))]
+    code = _block("python", _text(cell["source"]))
+    return [code, *filter(None, map(_output, cell["outputs"]))]
 
 
-def _output(output: nbformat.NotebookNode) -> str:
+def _output(output: dict[str, Any]) -> str:
     """Returns an output as HTML if it has that form, else as text."""
-    if output.output_type == "stream":
-        return _block("text", re.sub(r"\x1b\[[\d;]*m", "", output.text))
+    if output["output_type"] == "stream":
+        return _block("text", re.sub(r"\x1b\[[\d;]*m", "", _text(output["text"])))
     data = output.get("data", {})
     if "text/html" in data:
         # Tables of pandas get the look of the site's. A blank line would end the HTML for Markdown.
-        page = re.sub(r"<style scoped>.*?</style>", "", data["text/html"], flags=re.DOTALL)
+        page = re.sub(r"<style scoped>.*?</style>", "", _text(data["text/html"]), flags=re.DOTALL)
         page = re.sub(r' (border="1"|class="dataframe"|style="text-align: right;")', "", page)
         return re.sub(r"\n\s*\n", "\n", page).strip()
-    return _block("text", data["text/plain"]) if "text/plain" in data else ""
+    return _block("text", _text(data["text/plain"])) if "text/plain" in data else ""
+
+
+def _text(lines: str | list[str]) -> str:
+    """Returns a text of a notebook, which may be a list of lines."""
+    return "".join(lines)
 
 
 def _block(language: str, text: str) -> str:
