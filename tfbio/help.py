@@ -54,6 +54,8 @@ COMMANDS = (
     "run_finetuning",
     "tfbio.convert",
     "tfbio.report",
+    "tfbio.serve",
+    "tfbio.quickstart",
     "tfbio.blurb_submission",
     "tfbio.reporting.test_sets",
 )
