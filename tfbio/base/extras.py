@@ -18,6 +18,7 @@ EXTRA_OF = {
     "official": "model-garden",
     "fastapi": "serve",
     "prometheus_client": "serve",
+    "pydantic": "serve",
     "pydantic_core": "serve",
     "starlette": "serve",
     "uvicorn": "serve",
