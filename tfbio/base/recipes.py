@@ -35,7 +35,7 @@ def find_recipe(hparams: str) -> str:
         return hparams
     if hparams not in names:
         near = difflib.get_close_matches(hparams, names, n=1)
-        hint = f"did you mean {near[0]}?" if near else "docs/quickstart.md lists the recipes."
+        hint = f"did you mean {near[0]}?" if near else "docs/pipeline.md lists the recipes."
         raise ConfigError(f"--hparams={hparams}: no such file or recipe; {hint}")
     return str(FOLDER / f"{hparams}.json")
 

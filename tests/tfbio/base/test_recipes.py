@@ -47,7 +47,7 @@ def test_a_file_comes_before_the_recipe_of_its_name(elsewhere):
         ("hparams/base.json", "=hparams/base.json: no such file; write --hparams=base for the"),
         ("/tfbio/hparams/biolm_larg.json", "write --hparams=biolm_large for the recipe"),
         ("smal", "=smal: no such file or recipe; did you mean small?"),
-        ("xyzzy", "=xyzzy: no such file or recipe; docs/quickstart.md lists the recipes."),
+        ("xyzzy", "=xyzzy: no such file or recipe; docs/pipeline.md lists the recipes."),
     ],
 )
 def test_the_name_to_write_is_named(given, said):
