@@ -329,7 +329,7 @@ def main() -> None:
     parser.add_argument("--clients", type=count, default=32)
     parser.add_argument("--texts", type=count, default=1_000, help="different texts")
     flags = parser.parse_args()
-    path_checks.require_checkpoint("model", flags.model)
+    path_checks.require_checkpoint("model", flags.model, takes_runs=True)
     expected = expected_of(flags.model, flags.texts)
     entities = sum(len(x.entities) for x in expected)
     print(f"{len(expected):,} texts with {entities:,} entities.\n", flush=True)

@@ -85,7 +85,7 @@ def main(argv: list[str]) -> None:
       KeyboardInterrupt: Ctrl-C ended it.
     """
     cli.no_arguments(argv)
-    path_checks.require_checkpoint("model", flags.FLAGS.model)
+    path_checks.require_checkpoint("model", flags.FLAGS.model, takes_runs=True)
     limits = RequestLimits(
         **{x.name: flags.FLAGS[x.name].value for x in dataclasses.fields(RequestLimits)}
     )

@@ -18,20 +18,14 @@ ROOT = Path(__file__).resolve().parents[2]
 TEXT = "the cell binds il-2 protein. The drug works."
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A model that tags words."""
-    folder = tmp_path_factory.mktemp("model") / "tagger"
-    fine_tuned.make(folder, "BertForTokenClassification", fine_tuned.TAGS)
-    return str(folder)
-
-
 def said(stderr):
     """The lines on stderr but for TensorFlow's, which a fork of `forked` has."""
     return [line for line in stderr.splitlines() if "cuda" not in line]
 
 
-def test_the_command_answers_what_has_come_when_sigterm_ends_it(folder):
+def test_the_command_answers_what_has_come_when_sigterm_ends_it(make_trial):
+    trial, _ = make_trial("tagging", fine_tuned.TAGS, {"words": "punctuation"})
+    folder = os.path.dirname(trial)  # a run
     command = [sys.executable, "-m", "tfbio.serve", f"--model={folder}", "--port=0"]
     pipe = subprocess.PIPE
     with forked.Popen(command, cwd=os.getcwd(), stdout=pipe, stderr=pipe) as process:
