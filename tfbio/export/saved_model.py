@@ -27,12 +27,12 @@ The signature serving_default of
   elsewhere, whose files do not tell whether it takes pairs, has a second signature `pairs`;
 - a model that tags words: `text`, one sentence -> of words `word_start`, `word_end` int32 and
   `tags` string [batch, words], `word_count` int32 [batch]; of entities `entity_start`,
-  `entity_end`, `entity_type`, `entity_text` [batch, entities] and `entity_count`. `--mode=predict`
-  parts documents into sentences, and sees long ones in several windows; here what does not fit has
-  the tag "";
+  `entity_end`, `entity_type`, `entity_text`, `entity_score` (float32, padded with -1) [batch,
+  entities] and `entity_count`. `--mode=predict` parts documents into sentences, and sees long ones
+  in several windows; here what does not fit has the tag "";
 - a model that gives words any number of labels: `text`, one sentence -> of words and entities the
-  same, but for tags `probabilities` float32 [batch, words, labels], 0 for what does not fit, and
-  `labels`, string [batch, labels], their names;
+  same but for scores, and for tags `probabilities` float32 [batch, words, labels], 0 for what does
+  not fit, and `labels`, string [batch, labels], their names;
 - a model that answers questions: `question`, `context` -> `answer` string [batch], "" for none,
   `start` and `end` int32 [batch], `score` float32 [batch], the sum of the two logits, and
   `null_odds`, the score of no answer minus that of the answer. `--mode=predict` reads a context

@@ -341,7 +341,8 @@ def test_entities_are_those_of_predict(
     texts = whole_texts
     found = signature(text=tf.constant(texts))
     numbers = [f"{what}_{end}" for what in ("word", "entity") for end in ("start", "end", "count")]
-    assert_types(found, int32=numbers, string=["tags", "entity_type", "entity_text"])
+    text = ["tags", "entity_type", "entity_text"]
+    assert_types(found, int32=numbers, float32=["entity_score"], string=text)
     short = [row for row, cut in enumerate(found["truncated"].numpy()) if not cut]
     assert len(texts) > len(short) > 20
 
@@ -370,7 +371,10 @@ def test_entities_are_those_of_predict(
         ]
         mentions = [document.text[entity.start : entity.end] for entity in entities]
         assert strings(found["entity_text"][row, :count]) == mentions
-        assert (found["entity_start"][row, count:].numpy() == -1).all()
+        scores = [entity.score for entity in entities]
+        np.testing.assert_allclose(found["entity_score"][row, :count], scores, rtol=0, atol=1e-5)
+        for name in ("entity_start", "entity_score"):
+            assert (found[name][row, count:].numpy() == -1).all()
         types |= set(columns[0])
         # The tags, too, of which entities are made.
         count = int(found["word_count"][row])

@@ -25,11 +25,14 @@ class ServedTags(ServedWords):
           By name: `tags`, strings [batch, words], in BIO whichever scheme the model learnt; "" for
           words that are cut off and for padding. `entity_start` and `entity_end`, int32,
           `entity_type` and `entity_text`, strings, [batch, entities] each, and `entity_count`,
-          int32 [batch], as `SeenWords.entities` returns them.
+          int32 [batch], as `SeenWords.entities` returns them. `entity_score`, float32 [batch,
+          entities], the product of the probabilities of the words' tags; -1 for padding.
         """
         batch = {**seen.batch, "targets": self._targets(seen)}
         letters, types, names = self._bio()
-        best = tf.gather(self.outputs(batch), seen.places)
+        logits = self.model(batch)
+        best = tf.gather(self.task_type.outputs(logits, batch), seen.places)
+        shares = tf.gather(self.task_type.probabilities(logits, batch), seen.places)
         inside = seen.seen & (tf.gather(letters, best) != "O")
         kind = tf.where(inside, tf.gather(types, best), "")
         # The rule of `tag_schemes.entities`, by which an I goes on with its type or begins.
@@ -48,9 +51,11 @@ class ServedTags(ServedWords):
         own = tf.boolean_mask(number, inside)
         last = tf.math.segment_max(tf.squeeze(tf.where(inside), 1), own)
         first = tf.squeeze(tf.where(begins), 1)
+        scores = tf.math.segment_prod(tf.boolean_mask(shares, inside), own)
         return {
             "tags": seen.listed(tags, seen.words.text),
             **seen.entities(first, last, tf.gather(names, tf.boolean_mask(best, begins))),
+            "entity_score": seen.listed(scores, tf.gather(seen.words.text, first)),
         }
 
     def _targets(self, seen: SeenWords) -> tf.Tensor:
