@@ -40,6 +40,7 @@ COMMANDS = (
     "data_prep.sentence_roles",
     "data_prep.corpora.bioasq",
     "data_prep.corpora.biobert_folds",
+    "data_prep.corpora.blurb",
     "data_prep.corpora.chemprot",
     "data_prep.corpora.clinical_sts",
     "data_prep.corpora.ddi",

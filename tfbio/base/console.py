@@ -37,6 +37,7 @@ COMMANDS = {
     "fertility": Command("data_prep.fertility", "compares vocabularies, in tokens per word"),
     "examples": Command("data_prep.examples", "makes pretraining examples of documents"),
     "sentence_roles": Command("data_prep.sentence_roles", "makes a demo task of documents"),
+    "data": Command("data_prep.corpora.blurb", "makes a task's files of the released corpus"),
     "pretrain": Command("run_pretraining", "pretrains an encoder on examples"),
     "finetune": Command("run_finetuning", "fine-tunes an encoder on a task, and scores it"),
     "predict": Command(
