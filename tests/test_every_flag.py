@@ -52,6 +52,7 @@ BASE = {
     "data_prep.corpora.ebm_pico": ["--input=folder", "--output=new", "--index=folder"],
     "data_prep.corpora.bioasq": ["--input=folder", "--output=new", "--index=folder"],
     "data_prep.corpora.ddi": ["--input=folder", "--output=new", "--index=folder"],
+    "data_prep.corpora.bigbio_tasks": ["--input=folder", "--output=new"],
     "data_prep.corpora.blurb": ["ddi", "--input=folder", "--output=new", "--index=folder"],
     "data_prep.corpora.i2b2_notes": ["--input=folder", "--output=new", "--year=2012"],
     "scripts/tpu_check.py": ["--hparams=settings.json", f"--compiler={sys.executable}"],

@@ -38,6 +38,7 @@ COMMANDS = (
     "data_prep.fertility",
     "data_prep.examples",
     "data_prep.sentence_roles",
+    "data_prep.corpora.bigbio_tasks",
     "data_prep.corpora.bioasq",
     "data_prep.corpora.biobert_folds",
     "data_prep.corpora.blurb",

@@ -22,8 +22,8 @@ archive or a file:
 ebm_pico, gad, biosses, bioasq and the training file of jnlpba are read by their documented formats:
 these were never tried on the real release.
 
-The files of ebm_pico, chemprot, ddi, gad, hoc, bioasq and pubmedqa are those of the commands
-`python -m data_prep.corpora.chemprot` and so on, of which --help says more.
+Those of ebm_pico, chemprot, ddi, hoc, bioasq and pubmedqa are made as by data_prep.corpora.ebm_pico
+and so on, whose --help says more of them; those of gad by data_prep.corpora.biobert_folds.
 """
 
 from __future__ import annotations
@@ -114,10 +114,10 @@ def _task(argv: Sequence[str]) -> str:
       UsageError: it names none, several or an unknown one, or a flag is missing or goes with other
         tasks.
     """
-    names = argv[1:]
-    if len(names) != 1:
-        raise UsageError(f"give one task, as in `data ncbi_disease`: {', '.join(_MAKERS)}.")
-    (task,) = names
+    task = argv[1] if argv[1:] else ""
+    cli.no_arguments([argv[0], *argv[2:]])
+    if not task:
+        raise UsageError(f"name the task first, as in ncbi_disease: {', '.join(_MAKERS)}.")
     if task not in _MAKERS:
         near = difflib.get_close_matches(task, _MAKERS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"the tasks are {', '.join(_MAKERS)}."

@@ -93,29 +93,34 @@ def without_overlaps(mentions: Iterable[tuple[int, int]]) -> list[tuple[int, int
     return [mention for mention in each if mention not in left]
 
 
-def tagged(text: str, mentions: Sequence[tuple[int, int]]) -> list[tuple[str, ...]]:
+def tagged(text: str, mentions: Sequence[tuple]) -> list[tuple[str, ...]]:
     """Returns an abstract's words with their tags, as the published files have them.
 
     A mention that begins or ends within a word has the whole word.
 
     Args:
       text: title and abstract, with a line feed between, or one sentence.
-      mentions: the characters `(start, end)` of each mention, which do not overlap.
+      mentions: the characters `(start, end)` of each mention, which do not overlap; or `(start,
+        end, type)`.
 
     Returns:
       The lines of a file of tagged words, tuples of str: `(word, tag)` with the tag "B", "I" or
-      "O", and `("",)` for the empty line behind each sentence.
+      "O", "B-TYPE" or "I-TYPE" where types are given, and `("",)` for the empty line behind each
+      sentence.
     """
-    owners = {place: mention for mention in mentions for place in range(*mention)}
+    owners = {place: mention for mention in mentions for place in range(*mention[:2])}
     breaks = _breaks(text)
     rows: list[tuple[str, ...]] = []
-    end, before = 0, False
+    end, before = 0, None
     for match in _WORD.finditer(text):
         if rows and any(place in breaks for place in range(end, match.start())):
             rows.append(("",))
-            before = False
+            before = None
         owner = next((owners[place] for place in range(*match.span()) if place in owners), None)
-        goes_on = before and owner is not None and owner[0] < match.start()
-        rows.append((match[0], "O" if owner is None else "I" if goes_on else "B"))
-        end, before = match.end(), owner is not None
+        tag = "O"
+        if owner is not None:
+            same_type = before is not None and before[2:] == owner[2:]
+            tag = "-".join(("I" if same_type and owner[0] < match.start() else "B", *owner[2:]))
+        rows.append((match[0], tag))
+        end, before = match.end(), owner
     return [*rows, ("",)] if rows else []

@@ -8,6 +8,7 @@ EXTRA_OF = {
     "biosenter": "data",
     "numba": "data",
     "pubmed_parser": "data",
+    "pyarrow": "data",
     "scispacy": "data",
     "spacy": "data",
     "srsly": "data",

@@ -95,7 +95,7 @@ def test_a_difference_ends_with_an_error_only_if_that_is_asked_for(make, tmp_pat
 @pytest.mark.parametrize(
     "task, given, message",
     [
-        ("", [], "give one task, as in `data ncbi_disease`: bc5cdr_chem, bc5cdr_disease"),
+        ("", [], "name the task first, as in ncbi_disease: bc5cdr_chem, bc5cdr_disease"),
         ("ncbi_diseases", [], "is no task of BLURB: did you mean ncbi_disease?"),
         ("squad", [], "is no task of BLURB: the tasks are bc5cdr_chem"),
         ("hoc", [], "--index is missing: hoc needs the lists"),

@@ -1,0 +1,217 @@
+"""BigBio's schemas in and out: NCBI's abstracts, and rows made up to be wrong."""
+
+import copy
+import gzip
+import json
+from collections import Counter
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from tests.tfbio.formats.conftest import EMPTY, odd
+from tfbio.formats import bigbio
+from tfbio.formats.annotated_documents import Document, Entity, FormatError, Passage
+
+# The example of BigBio's task_schemas.md, shortened, with the discontinuous form that it describes.
+KB = {
+    "id": "0",
+    "document_id": "227508",
+    "passages": [
+        {
+            "id": "1",
+            "type": "title",
+            "text": ["Naloxone reverses the antihypertensive effect of clonidine."],
+            "offsets": [[0, 59]],
+        },
+        {
+            "id": "2",
+            "type": "abstract",
+            "text": ["Renal and hepatic failure."],
+            "offsets": [[60, 86]],
+        },
+    ],
+    "entities": [
+        {
+            "id": "3",
+            "offsets": [[0, 8]],
+            "text": ["Naloxone"],
+            "type": "Chemical",
+            "normalized": [{"db_name": "MESH", "db_id": "D009270"}],
+        },
+        {
+            "id": "4",
+            "offsets": [[60, 65], [78, 85]],
+            "text": ["Renal", "failure"],
+            "type": "Disease",
+            "normalized": [],
+        },
+        {"id": "5", "offsets": [], "text": [], "type": "Disease", "normalized": []},
+    ],
+    "events": [
+        {
+            "id": "6",
+            "type": "Reversal",
+            "trigger": {"text": ["reverses"], "offsets": [[9, 17]]},
+            "arguments": [{"role": "Cause", "ref_id": "3"}],
+        }
+    ],
+    "coreferences": [{"id": "7", "entity_ids": ["3", "4"]}],
+    "relations": [{"id": "8", "type": "CID", "arg1_id": "3", "arg2_id": "4", "normalized": []}],
+}
+ROWS = {
+    "kb": KB,
+    "text": {"id": "0", "document_id": None, "text": "Am I \U0001f9ec?", "labels": ["a", "b"]},
+    "pairs": {"id": "0", "document_id": "N", "text_1": "A", "text_2": "B", "label": "1"},
+    "qa": {
+        "id": "0",
+        "question_id": "55",
+        "document_id": "24267510",
+        "question": "Is RANKL secreted?",
+        "type": "yesno",
+        "choices": [],
+        "context": "OPG is secreted.",
+        "answer": ["yes"],
+    },
+    "te": {"id": "0", "premise": "A", "hypothesis": "B", "label": "neutral"},
+}
+# `bigbiohub.py`, as `datasets` writes it to Parquet; its `kb_features`, `text_features` and so on.
+_MENTION = "text: list<element: string>, offsets: list<element: list<element: int32>>"
+_LINKS = "normalized: list<element: struct<db_name: string, db_id: string>>"
+TYPES = {
+    "passages": f"list<element: struct<id: string, type: string, {_MENTION}>>",
+    "entities": f"list<element: struct<id: string, type: string, {_MENTION}, {_LINKS}>>",
+    "events": f"list<element: struct<id: string, type: string, trigger: struct<{_MENTION}>, "
+    "arguments: list<element: struct<role: string, ref_id: string>>>>",
+    "coreferences": "list<element: struct<id: string, entity_ids: list<element: string>>>",
+    "relations": "list<element: struct<id: string, type: string, arg1_id: string, arg2_id: string, "
+    f"{_LINKS}>>",
+    "labels": "list<element: string>",
+    "choices": "list<element: string>",
+    "answer": "list<element: string>",
+}
+
+
+@pytest.mark.parametrize("schema", bigbio.SCHEMAS)
+@pytest.mark.parametrize("name", ["x.parquet", "x.json", "x.jsonl"])
+def test_what_is_written_is_read(schema, name, tmp_path):
+    rows = [ROWS[schema], ROWS[schema] | {"id": "9"}]
+    bigbio.write(tmp_path / name, schema, rows)
+    assert bigbio.read(tmp_path / name, schema) == rows
+
+
+@pytest.mark.parametrize("schema", bigbio.SCHEMAS)
+def test_the_types_in_parquet_are_bigbios(schema, tmp_path):
+    bigbio.write(tmp_path / "x.parquet", schema, [ROWS[schema]])
+    types = {field.name: str(field.type) for field in parquet.read_schema(tmp_path / "x.parquet")}
+    assert types == {name: TYPES.get(name, "string") for name in ROWS[schema]}
+    # Read by pyarrow alone, and what pyarrow alone writes is read.
+    assert parquet.read_table(tmp_path / "x.parquet").to_pylist() == [ROWS[schema]]
+    parquet.write_table(pyarrow.Table.from_pylist([ROWS[schema]]), tmp_path / "y.parquet")
+    assert bigbio.read(tmp_path / "y.parquet", schema) == [ROWS[schema]]
+
+
+def test_older_forms_are_read(tmp_path):
+    """A passage's text was a text, and lists may be missing or null."""
+    row = copy.deepcopy(KB) | {"events": None, "entities": []}
+    del row["coreferences"], row["relations"]
+    for passage in row["passages"]:
+        (passage["text"],) = passage["text"]
+    with gzip.open(tmp_path / "x.jsonl.gz", "wt") as stream:
+        stream.write(json.dumps(row) + "\n\n")
+    expected = KB | {"events": [], "entities": [], "coreferences": [], "relations": []}
+    assert bigbio.read(tmp_path / "x.jsonl.gz", "kb") == [expected]
+
+
+def test_discontinuous_mentions_are_counted_and_never_joined():
+    counts = Counter()
+    ((document, entities),) = bigbio.documents([KB], counts)
+    title, abstract = (passage["text"][0] for passage in KB["passages"])
+    assert document.text == f"{title} {abstract}"
+    assert document.passages == (Passage(0, 59, "title"), Passage(60, 86, "abstract"))
+    assert entities == [Entity("Chemical", 0, 8)]
+    assert counts == {bigbio.DISCONTINUOUS: 1, bigbio.WITHOUT_PLACE: 1}
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.jsonl"])
+def test_all_of_ncbis_test_set_comes_back(name, ncbi_gold, tmp_path):
+    annotated = [(d, [Entity(x.type, x.start, x.end) for x in own]) for d, own in ncbi_gold]
+    bigbio.write(tmp_path / name, "kb", bigbio.kb_rows(annotated))
+    rows = bigbio.read(tmp_path / name, "kb")
+    counts = Counter()
+    found = list(bigbio.documents(rows, counts))
+    assert not counts and sum(len(own) for _, own in found) == 960
+    for (document, entities), (given, mentions) in zip(found, annotated, strict=True):
+        assert document.id == given.id and document.passages == given.passages
+        # BigBio has a blank where PubTator has a line feed.
+        assert document.text == given.text.replace("\n", " ")
+        assert entities == mentions
+    ids = [x["id"] for row in rows for x in [row, *row["passages"], *row["entities"]]]
+    assert len(ids) == len(set(ids)) == 100 + 200 + 960
+
+
+def test_odd_documents_come_back(tmp_path):
+    """A mention over the end of a passage is one with the blank between."""
+    over = Document("over", "ab\ncd", (Passage(0, 2, ""), Passage(3, 5, "")))
+    annotated = [odd(), EMPTY, (over, [Entity("X", 1, 4)])]
+    bigbio.write(tmp_path / "x.parquet", "kb", bigbio.kb_rows(annotated))
+    rows = bigbio.read(tmp_path / "x.parquet", "kb")
+    found = list(bigbio.documents(rows))
+    assert [own for _, own in found] == [list(own) for _, own in annotated]
+    assert [d.passages for d, _ in found] == [d.passages for d, _ in annotated]
+    assert rows[2]["entities"][0]["text"] == ["b c"]
+
+
+def changed(**fields):
+    row = copy.deepcopy(KB)
+    for path, value in fields.items():
+        *keys, last = path.split("__")
+        place = row
+        for key in keys:
+            place = place[int(key) if key.isdigit() else key]
+        place[last] = value
+    return row
+
+
+@pytest.mark.parametrize(
+    "row, message",
+    [
+        ({"passages": "x"}, r"x\.jsonl, row 1, passages: expected a list, found 'x'"),
+        ({"entities": [1]}, "row 1, entities: expected an object, found 1"),
+        ({"id": None}, "row 1, id: expected a text, found None"),
+        ({"entities__0__offsets": [[0, "8"]]}, "entities.offsets: expected a whole number"),
+        ({"entities__0__offsets": [[0, True]]}, "entities.offsets: expected a whole number"),
+        (
+            {"entities__0__offsets": [[1, 9]]},
+            "document 227508, mention 3: the document has 'aloxon",
+        ),
+        ({"entities__0__text": ["naloxone"]}, "has 'Naloxone' at 0 to 8, not 'naloxone'"),
+        ({"entities__1__offsets": [[60, 65], [79, 86]]}, "mention 4: the document has 'ailure.'"),
+        ({"entities__1__offsets": [[60, 65]]}, "mention 4: expected a start and an end for each"),
+        ({"entities__0__offsets": [[-8, 8]]}, "mention 3: the document has ''"),
+        ({"passages__1__offsets": [[50, 76]]}, "passage 2: its offsets are 50 to 76"),
+        ({"passages__1__offsets": [[60, 87]]}, "passage 2: its offsets are 60 to 87"),
+        ({"passages__1__offsets": [[10**9, 10**9 + 26]]}, "passage 2: its offsets are 1000000000"),
+    ],
+)
+def test_what_does_not_fit_is_named(row, message, tmp_path):
+    (tmp_path / "x.jsonl").write_text(json.dumps(changed(**row)))
+    with pytest.raises(FormatError, match=message):
+        list(bigbio.documents(bigbio.read(tmp_path / "x.jsonl", "kb")))
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.json", "x.jsonl"])
+def test_a_file_of_another_format_is_named(name, tmp_path):
+    (tmp_path / name).write_text("PAR1 is it not")
+    with pytest.raises(FormatError, match=rf"{name}.*(is no file of Parquet|this is not JSON)"):
+        bigbio.read(tmp_path / name, "text")
+
+
+def test_without_pyarrow_a_sentence_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
+    with pytest.raises(
+        FormatError, match=r"pyarrow is not installed: `pip install 'tfbio\[data\]'"
+    ):
+        bigbio.write(tmp_path / "x.parquet", "te", [ROWS["te"]])
+    bigbio.write(tmp_path / "x.jsonl", "te", [ROWS["te"]])
+    assert bigbio.read(tmp_path / "x.jsonl", "te") == [ROWS["te"]]
