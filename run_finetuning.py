@@ -36,12 +36,12 @@ To use a trained model on new text:
   python run_finetuning.py --mode=predict --model=work/bc5cdr_chem \
       --input=pubmed26n0001.xml.gz --output=chemicals.jsonl
 
-which finds the entities in plain text, PubMed XML, full texts of PMC (.nxml, .xml, .tar.gz), BioC
-and PubTator files, and writes JSON lines or the form of --format; in JSON lines, BioC and HTML with
-a score, the product of the probabilities of the words' tags. A model that labels texts takes
-.tsv files with a column text, and writes the probability of each label. One that answers questions
-takes files in SQuAD's form (.json), and writes {id: answer}; if --output ends in .jsonl, also the
-probability of each answer. --input=- reads standard input.
+which finds the entities in plain text, PubMed XML, full texts of PMC (.nxml, .xml, .tar.gz), BioC,
+PubTator and BigBio files, and writes JSON lines or the form of --format; in JSON lines, BioC and
+HTML with a score, the product of the probabilities of the words' tags. A model that labels texts
+takes .tsv files with a column text, and writes the probability of each label. One that answers
+questions takes files in SQuAD's form (.json), and writes {id: answer}; if --output ends in .jsonl,
+also the probability of each answer. --input=- reads standard input.
 
 Tables and significance tests of finished runs: python -m tfbio.report --help
 """
@@ -162,9 +162,10 @@ flags.DEFINE_string("output", "", "To predict: a file; for brat a folder.")
 flags.DEFINE_enum(
     "format",
     "jsonl",
-    ["jsonl", "bioc", "pubtator", "brat", "html"],
+    ["jsonl", "bioc", "pubtator", "brat", "html", "bigbio"],
     "To predict: the form of --output; bioc is JSON if that ends in .json, else XML; html is a "
-    "page to look at, with coloured entities.",
+    "page to look at, with coloured entities; bigbio is Parquet or JSON if that ends in .parquet "
+    "or .json, else JSON lines.",
 )
 
 

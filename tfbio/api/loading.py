@@ -320,8 +320,8 @@ class Model:
         Args:
           documents: several texts or `Document`s, as `read` returns them.
           path: the file, which appears when it is complete; for "brat" a folder.
-          format: "jsonl", "bioc" (JSON if the path ends in .json, else XML), "pubtator", "brat" or
-            "html".
+          format: "jsonl", "bioc" (JSON if the path ends in .json, else XML), "pubtator", "brat",
+            "html" or "bigbio" (Parquet if the path ends in .parquet, else JSON).
           batch_size: see `__call__`.
           show_progress: see `__call__`.
 

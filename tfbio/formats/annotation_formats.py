@@ -5,6 +5,7 @@
 - BioC (Comeau et al., 2013), XML and JSON; the JSON may be a collection, a document, or either in
   lists and objects, as PubMed's and PubTator's services return it.
 - PubTator (Wei et al., 2013): `PMID|t|title`, `PMID|a|abstract`, annotations below.
+- BigBio's schema "kb" (Fries et al., 2022): Parquet, JSON, or for output JSON lines.
 - brat's standoff format (Stenetorp et al., 2012), JSON lines, and a page of HTML to look at: for
   output only. JSON lines have an entity's score as "score", BioC as an infon of that name, the page
   on hover; the others have no place for it.
@@ -24,10 +25,10 @@ import json
 from collections.abc import Iterator
 
 from tfbio.base import storage
-from tfbio.formats import bioc, brat, html_page, pubtator
+from tfbio.formats import bigbio, bioc, brat, html_page, pubtator
 from tfbio.formats.annotated_documents import Annotated
 
-FORMATS = ("jsonl", "bioc", "pubtator", "brat", "html")
+FORMATS = ("jsonl", "bioc", "pubtator", "brat", "html", "bigbio")
 
 
 def write(path: str, form: str, annotated: Annotated) -> None:
@@ -39,12 +40,13 @@ def write(path: str, form: str, annotated: Annotated) -> None:
     Args:
       path: a file, which appears when it is complete; for "brat" a folder. In one that is there
         already all files then take the place of those of an earlier run: each .txt with its .ann.
-      form: one of `FORMATS`; "bioc" is JSON if the path ends in .json, else XML.
+      form: one of `FORMATS`; "bioc" is JSON if the path ends in .json, else XML; "bigbio" is
+        Parquet or JSON if the path ends in .parquet or .json, else JSON lines.
       annotated: each document and its entities in the order of their starts.
 
     Raises:
       FormatError: the format cannot hold a text or an id: a control character in BioC's XML, or an
-        id that is too long for a file's name in brat.
+        id that is too long for a file's name in brat; Parquet, and pyarrow is not installed.
       OSError: the path cannot be written.
       KeyError: `form` is another str.
     """
@@ -52,6 +54,8 @@ def write(path: str, form: str, annotated: Annotated) -> None:
         brat.write(path, annotated)
     elif form == "html":
         html_page.write(path, annotated)
+    elif form == "bigbio":
+        bigbio.write(path, "kb", bigbio.kb_rows(annotated))
     elif form == "bioc" and not path.endswith(".json"):
         bioc.write_xml(path, annotated)
     else:

@@ -64,6 +64,8 @@ SCHEMAS: dict[str, Row] = {
 # A text that may not be null.
 _NEEDED = {"id", "text", "text_1", "text_2", "premise", "hypothesis", "question"}
 
+# The first two fields; BioC's documents have no document_id.
+_KB_BEGINS = re.compile(r'\s*\[?\s*\{\s*"id"\s*:\s*"[^"]*"\s*,\s*"document_id"\s*:')
 # Half of a pair of surrogates, which JSON can hold, is no character.
 _HALVES = re.compile("[\ud800-\udfff]")
 DISCONTINUOUS, WITHOUT_PLACE = "discontinuous", "without a place"
@@ -72,6 +74,15 @@ DISCONTINUOUS, WITHOUT_PLACE = "discontinuous", "without a place"
 def is_parquet(path: str | os.PathLike) -> bool:
     """Returns True if the name of a file ends as one of Parquet does, in .parquet."""
     return os.fspath(path).lower().endswith(".parquet")
+
+
+def is_kb(path: str | os.PathLike) -> bool:
+    """Returns True if a file of JSON begins as a list in the schema "kb" does, not as BioC.
+
+    Raises:
+      TaskFileError: it cannot be read.
+    """
+    return bool(_KB_BEGINS.match(read_text(os.fspath(path))))
 
 
 def read(path: str | os.PathLike, schema: str) -> list[Row]:

@@ -4,6 +4,7 @@
 - PMC's full texts (JATS), one or a set of them or a package, as `data_prep.readers.pmc` reads them:
   title, abstract and body, the title of each section where it begins. Captions and the rows of
   tables stand behind the paragraph that their figure or table interrupts.
+- BigBio's schema "kb", as Parquet or as a JSON list.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from lxml import etree
 from data_prep.readers import pmc, pmc_article, pmc_paragraphs, pubmed
 from tfbio.base import messages, storage
 from tfbio.base.errors import UserError
-from tfbio.formats import bioc, pubtator, safe_xml
+from tfbio.formats import bigbio, bioc, pubtator, safe_xml
 from tfbio.formats.annotated_documents import Document, FormatError, Passage, joined
 from tfbio.formats.text_files import STDIN, read_text
 
-_ENDINGS = (".txt", ".pubtator", ".xml", ".nxml", ".tar", ".tgz", ".json")
+_ENDINGS = (".txt", ".pubtator", ".xml", ".nxml", ".tar", ".tgz", ".json", ".parquet")
 # Text that would otherwise pass for plain text on standard input.
 _XML_OR_JSON = re.compile(r"\s*(<\?xml|<!DOCTYPE|\{\s*\"|\[\s*\{)")
 _EMPTY_LINES = re.compile(r"\n[ \t\r]*\n\s*")
@@ -35,7 +36,7 @@ def find_files(inputs: Sequence[str], endings: Sequence[str] = _ENDINGS) -> list
       inputs: paths of files and folders, which are searched with all folders in them, and globs;
         "-" stands for `text_files.STDIN`.
       endings: the endings that a file may have, before any ".gz"; by default those of documents:
-        .txt, .pubtator, .xml, .nxml, .tar, .tgz and .json.
+        .txt, .pubtator, .xml, .nxml, .tar, .tgz, .json and .parquet.
 
     Returns:
       A list of the paths, sorted and each once.
@@ -92,6 +93,9 @@ def read(path: str, left_out: list[str] | None = None) -> Iterator[Document]:
             yield from _read_xml(path, [] if left_out is None else left_out)
         except safe_xml.BadFile as error:
             raise FormatError(f"{path}: {error}") from error
+    elif ending == ".parquet" or (ending == ".json" and bigbio.is_kb(path)):
+        for document, _ in bigbio.documents(bigbio.read(path, "kb")):
+            yield document
     elif ending == ".json":
         yield from bioc.read_json(path)
     else:

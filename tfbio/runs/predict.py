@@ -49,8 +49,8 @@ def predict(
       inputs: paths of files and folders, and globs; "-" is standard input.
       output: the path of a file; for "brat" of a folder.
       strategy: where to compute; or a function that makes it, called after the checks.
-      form: the form of the output, "jsonl", "bioc", "pubtator", "brat" or "html"; "jsonl" where
-        there are no entities.
+      form: the form of the output, "jsonl", "bioc", "pubtator", "brat", "html" or "bigbio";
+        "jsonl" where there are no entities.
       overrides: "name=value" each, for settings of the run such as run.eval_batch_size.
       overwrite: True to replace `output`.
 

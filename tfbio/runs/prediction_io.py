@@ -49,7 +49,7 @@ def read(known: TrainedOn, inputs: Sequence[str], output: str, form: str) -> New
         is known, at least `new_text`.
       inputs: paths of files and folders, and globs; "-" is standard input.
       output: the path of the predictions, which may be no input.
-      form: the form of the output, "jsonl", "bioc", "pubtator", "brat" or "html".
+      form: the form of the output, "jsonl", "bioc", "pubtator", "brat", "html" or "bigbio".
 
     Returns:
       A `NewText` of the files and their contents: `Document`, `LabelledText` or `Question` each.
@@ -100,7 +100,7 @@ class Documents:
           predictor: a model that tags words.
           text: the result of `read`.
           output: the path of a file; of a folder for "brat".
-          form: the format, "jsonl", "bioc", "pubtator", "brat" or "html".
+          form: the format, "jsonl", "bioc", "pubtator", "brat", "html" or "bigbio".
 
         Raises:
           FormatError: the format cannot hold a text or an id.

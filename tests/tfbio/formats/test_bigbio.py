@@ -10,8 +10,10 @@ import pytest
 from pyarrow import parquet
 
 from tests.tfbio.formats.conftest import EMPTY, odd
+from tfbio.formats import annotation_formats as formats
 from tfbio.formats import bigbio
 from tfbio.formats.annotated_documents import Document, Entity, FormatError, Passage
+from tfbio.runs import document_formats
 
 # The example of BigBio's task_schemas.md, shortened, with the discontinuous form that it describes.
 KB = {
@@ -160,6 +162,17 @@ def test_odd_documents_come_back(tmp_path):
     assert [own for _, own in found] == [list(own) for _, own in annotated]
     assert [d.passages for d, _ in found] == [d.passages for d, _ in annotated]
     assert rows[2]["entities"][0]["text"] == ["b c"]
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.json"])
+def test_a_tagger_reads_the_documents_and_tells_them_from_bioc(name, ncbi_gold, tmp_path):
+    formats.write(str(tmp_path / name), "bigbio", ncbi_gold)
+    assert document_formats.find_files([str(tmp_path)]) == [str(tmp_path / name)]
+    read = list(document_formats.read(str(tmp_path / name)))
+    assert [(x.id, x.passages) for x in read] == [(x.id, x.passages) for x, _ in ncbi_gold]
+    formats.write(str(tmp_path / "bioc.json"), "bioc", ncbi_gold)
+    assert not bigbio.is_kb(tmp_path / "bioc.json")
+    assert [x for x, _ in ncbi_gold] == list(document_formats.read(str(tmp_path / "bioc.json")))
 
 
 def changed(**fields):
