@@ -60,7 +60,7 @@ PREDICT = ("--model=no", "--input=no", "--output=no")
         (["--task=sentence_roles", *ALL, "--hparams=no.json"], ["no.json", "no such file"]),
         (
             ["--task=gad", *ALL, "--hparams=paper"],
-            ["no such", "are authors, bioelectra, biolm, ", ", pubmedbert."],
+            ["no such", "are authors, bioelectra, biolm, ", ", pubmedbert, quickstart."],
         ),
         (
             ["--task=sentence_roles", *ALL, "--hparams=bioelectra"],
