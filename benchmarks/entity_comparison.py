@@ -58,7 +58,7 @@ Found = list[list[Entity]]
 
 @dataclasses.dataclass(frozen=True)
 class Compared:
-    """How the entities of one way differ from those of `tfbio.load`.
+    """Says how the entities of one way differ from those of `tfbio.load`.
 
     Attributes:
       way: its name.

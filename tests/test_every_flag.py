@@ -390,7 +390,7 @@ def test_every_flag_of_every_command(walked):
 
 
 def test_tfbio_help_finds_every_flag(walked):
-    """With its meaning, and the command that has it."""
+    """Looks for its meaning, and for the command that has it."""
     # Every name or meaning has an e.
     command = [sys.executable, "-m", "tfbio.help", "e"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

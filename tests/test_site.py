@@ -92,7 +92,7 @@ def test_nothing_is_loaded_from_elsewhere(site):
 
 
 def test_every_page_of_the_manual_is_in_the_site(site):
-    """That each is in `nav` the strict build checks."""
+    """Looks for each page in the built site; that it is in `nav` the strict build checks."""
     for page in (ROOT / "docs").rglob("*.md"):
         name = page.relative_to(ROOT / "docs").with_suffix("")
         title = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")

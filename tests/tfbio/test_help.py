@@ -25,7 +25,7 @@ SCRIPT = (
 
 @pytest.fixture(scope="module")
 def printed():
-    """What is printed for some words: the exit codes, stdout of each, and stderr."""
+    """Returns what is printed for some words: the exit codes, stdout of each, and stderr."""
     words = ["e", "--learning-rate", "learning rate decay", "tagging.scheme", "init_checkpoint"]
     ended = subprocess.run(
         [sys.executable, "-c", SCRIPT, *words, "lerning_rat", " "],

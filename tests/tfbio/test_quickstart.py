@@ -133,7 +133,7 @@ def test_the_script_makes_the_same_files():
 
 
 def test_the_articles_are_the_first_about_humans_with_an_abstract(written):
-    """By lxml, from the whole file."""
+    """Reads them with lxml, from the whole file."""
     path = input_files.shipped_files(".xml.gz")[-1]
     expected = []
     with gzip.open(path) as stream:

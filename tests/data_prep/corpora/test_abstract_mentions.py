@@ -41,7 +41,7 @@ def test_ncbi_disease_is_blurbs_sentence_by_sentence():
 
 @pytest.mark.parametrize("task, entity_type", [("chem", "Chemical"), ("disease", "Disease")])
 def test_bc5cdr_is_blurbs_sentence_by_sentence(task, entity_type, tmp_path):
-    """With NCBI's later copy, which has 15 of the chemicals less."""
+    """Compares with NCBI's later copy, which has 15 of the chemicals less."""
     folder = reference.corpus("bc5cdr/pubtator")
     both = (folder / "BC5CDR_TrainDev.PubTator").read_text().strip().split("\n\n")
     parts = {"Training": both[:500], "Development": both[500:]}

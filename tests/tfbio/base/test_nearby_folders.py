@@ -1,4 +1,4 @@
-"""Where a path leads one level too high, the folder that was meant is named."""
+"""Tests that the folder that was meant is named where a path leads one level too high."""
 
 import os
 

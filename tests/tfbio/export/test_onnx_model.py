@@ -56,7 +56,7 @@ def run(session, tokenizer, inputs):
 
 
 def assert_plain(path):
-    """That all numbers are float32 or indices, and that the file names its operations' version."""
+    """Checks that all numbers are float32 or indices, and the version of the operations."""
     model = onnx.load(path)
     types = {onnx.TensorProto.DataType.Name(x.data_type) for x in model.graph.initializer}
     assert "FLOAT" in types and types <= {"FLOAT", "INT32", "INT64", "BOOL"}
