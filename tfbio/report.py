@@ -36,7 +36,7 @@ from pathlib import Path
 import tqdm
 from absl import flags
 
-from tfbio.base import cli, errors, storage
+from tfbio.base import cli, errors, extras, storage
 from tfbio.reporting import (
     curves,
     error_report,
@@ -93,8 +93,11 @@ def write_report(
     Raises:
       UserError: a folder holds no results or, of pretraining, no logs; or runs do not fit together:
         `ReportError` for two baselines of a task, `GroupingError` for two runs of a model and task.
+        Or matplotlib is not installed.
       KeyError: the logs of pretraining have no held-out loss, or there is no such paper.
     """
+    # Before there is a folder for the output.
+    extras.require("matplotlib")
     beside = published.models_of(paper) if paper else published.MODELS + published.NEWER
     logged = curves.read_run(pretraining) if pretraining else {}
     runs, compared = _read_runs(finetuning, baseline)

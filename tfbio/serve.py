@@ -25,17 +25,15 @@ The packages are those of the extra `serve`.
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import signal
 import socket
 
 from absl import flags
 
-from tfbio.base import cli, path_checks
+from tfbio.base import cli, extras, path_checks
 from tfbio.base.errors import UserError
 from tfbio.serving.limits import RequestLimits
 
-_PACKAGES = ("fastapi", "prometheus_client", "uvicorn")
 # Warms up the model: the first call takes seconds.
 _FIRST_TEXT = "Imatinib inhibits BCR-ABL."
 
@@ -89,9 +87,7 @@ def main(argv: list[str]) -> None:
     limits = RequestLimits(
         **{x.name: flags.FLAGS[x.name].value for x in dataclasses.fields(RequestLimits)}
     )
-    for package in _PACKAGES:
-        if importlib.util.find_spec(package) is None:
-            raise UserError(f"the package {package} is not installed: pip install 'tfbio[serve]'.")
+    extras.require("fastapi", "prometheus_client", "uvicorn")
     from tfbio.serving import server
 
     # Before the model is loaded, which takes seconds.

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 from absl import flags
 
 from data_prep.running import pipeline
-from tfbio.base import errors, extras
+from tfbio.base import extras
 
 
 def define_common_flags(runs_beam: bool = True) -> None:
@@ -69,6 +67,5 @@ def runner(argv: list[str]) -> pipeline.Runner:
       UserError: Beam is not installed.
     """
     # Here, and not when Beam is imported: by then there is a folder for the output.
-    if importlib.util.find_spec("apache_beam") is None:
-        raise errors.UserError(extras.not_installed("apache_beam"))
+    extras.require("apache_beam")
     return pipeline.Runner(flags.FLAGS.runner, flags.FLAGS.workers, tuple(argv[1:]))

@@ -76,4 +76,5 @@ def test_a_package_of_the_extra_that_is_missing_is_named(tmp_path, fails_in_one_
         text=True,
     )
     line = fails_in_one_sentence(done)
-    assert line == "error: the package uvicorn is not installed: pip install 'tfbio[serve]'."
+    remedy = "`pip install 'tfbio[serve]'` installs it"
+    assert line == f"error: the package uvicorn is not installed: {remedy}."

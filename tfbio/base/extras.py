@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+
+from tfbio.base.errors import UserError
+
 # The extra of each module that not every installation has; setup.cfg has the names of the packages.
 EXTRA_OF = {
     "apache_beam": "data",
@@ -43,3 +47,19 @@ def not_installed(module: str) -> str:
     if package in EXTRA_OF:
         return f"the package {package} is not installed: {remedy(EXTRA_OF[package])}."
     return f"the package {package} is not installed: install it with pip, and try again."
+
+
+def require(*modules: str) -> None:
+    """Checks that packages are installed, before the work that needs them; imports nothing of them.
+
+    Returns nothing.
+
+    Args:
+      *modules: the names of their modules, without a dot, such as "matplotlib".
+
+    Raises:
+      UserError: one is not installed; the sentence is that of `not_installed`.
+    """
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            raise UserError(not_installed(module))

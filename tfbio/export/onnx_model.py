@@ -17,7 +17,6 @@ quantised, since dynamic int8 changed a third of the entity labels of a MiniLM.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -29,7 +28,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfbio
-from tfbio.base import storage
+from tfbio.base import extras, storage
 from tfbio.base.errors import UserError
 from tfbio.export import comparison, onnx_graph
 from tfbio.models import row_logits
@@ -110,16 +109,12 @@ def write(source: str, target: str) -> str:
 
     Raises:
       CheckpointError: there is no model in `source`.
-      OnnxError: the extra `onnx` is not installed, ONNX cannot hold the model, or it gives other
-        outputs.
-      UserError: the settings, the vocabulary or the weights of `source` cannot be read.
+      OnnxError: ONNX cannot hold the model, or it gives other outputs.
+      UserError: the extra `onnx` is not installed; or the settings, the vocabulary or the weights
+        of `source` cannot be read.
       OSError: the folder cannot be written.
     """
-    if missing := [x for x in ("tf2onnx", "onnxruntime") if importlib.util.find_spec(x) is None]:
-        raise OnnxError(
-            f"--format=onnx needs {' and '.join(missing)}: `pip install 'tfbio[onnx]'` installs "
-            "what is missing."
-        )
+    extras.require("tf2onnx", "onnxruntime")
     read = _read_fine_tuned if fine_tuned.is_one(source) else _read_encoder
     known = read(source)
     size = sum(4 * int(np.prod(variable.shape)) for variable in known.model.variables)

@@ -16,6 +16,7 @@ from data_prep.sentences import splitters
 from tests import fine_tuned as hugging_face
 from tests import forked
 from tests.conftest import ROOT
+from tfbio.base.errors import UserError
 from tfbio.export import onnx_model
 
 PAGE = ROOT / "docs" / "checkpoints.md"
@@ -200,5 +201,5 @@ def test_other_outputs_are_not_kept(make_trial, tmp_path):
 
 def test_what_is_not_installed_is_named(shallow_encoder, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tf2onnx", None)
-    with pytest.raises(onnx_model.OnnxError, match=r"needs tf2onnx: `pip install 'tfbio\[onnx\]'`"):
+    with pytest.raises(UserError, match=r"tf2onnx is not installed: `pip install 'tfbio\[onnx\]'`"):
         onnx_model.write(shallow_encoder, str(tmp_path / "onnx"))
