@@ -151,8 +151,8 @@ def restore_masked_language_model(folder: str, model: MaskedLanguageModel) -> No
       model: a model of the same shape, whose variables are assigned.
 
     Raises:
-      HuggingFaceError: a tensor is missing or of another shape, or the head has other weights than
-        the token embeddings. Nothing is changed then.
+      HuggingFaceError: a tensor or the head is missing, a tensor is of another shape, or the head
+        has other weights than the token embeddings. Nothing is changed then.
       WeightFileError: a file of weights is missing or damaged. Nothing is changed then.
     """
     family = family_in(folder)
@@ -187,11 +187,18 @@ def _read_with_word_head(folder: str, family: str) -> dict[str, weight_files.Ten
     """Opens the tensors of a model that scores words with its token embeddings.
 
     Raises:
-      HuggingFaceError: the model cannot be used, or has other weights than its token embeddings.
+      HuggingFaceError: the model cannot be used, lacks the head that scores words, or has other
+        weights than its token embeddings.
     """
     check_family(family, read_shape(folder), with_word_head=True)
     traits, tensors = FAMILIES[family], weight_files.open_all(folder)
     bias, _ = weight_names.hugging_face_name(traits.word_bias)
+    if not {bias, f"{traits.decoder}.bias"} & tensors.keys():
+        raise HuggingFaceError(
+            f"{folder} holds no head that predicts masked words: give a model that has one, a "
+            "...ForMaskedLM or ...ForPreTraining. An encoder alone can be trained on with --set "
+            "objective=electra --set generator_warmup_steps=N."
+        )
     scope = weight_names.scope_of(family)
     # Where a file has both, they are one to `transformers`, unless the model was made otherwise.
     for name, same in (

@@ -12,6 +12,7 @@ from tests.hugging_face import compute, padded_batch, save_model, small_model
 from tfbio.base.errors import UserError
 from tfbio.models import encoder
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
+from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.weights import (
     checkpoint_settings,
     checkpoint_weights,
@@ -194,3 +195,14 @@ def test_missing_weights_are_named(tmp_path):
     path.unlink()
     with pytest.raises(UserError, match=r"model\.safetensors is missing: .*save_pretrained"):
         hugging_face_weights.restore_encoder(str(tmp_path), other)
+
+
+@pytest.mark.parametrize("architecture", ["BertModel", "RobertaForTokenClassification"])
+def test_an_encoder_without_the_head_of_masked_words_is_named(architecture, tmp_path):
+    """Such as MiniLM: it is the right model, and lacks what predicts words."""
+    save_model(small_model(architecture), tmp_path)
+    shape = checkpoint_settings.read_encoder_config(str(tmp_path))
+    settings = PretrainingConfig(objective="mlm", encoder=shape, sequence_length=8)
+    model = MaskedLanguageModel(settings)
+    with pytest.raises(HuggingFaceError, match=r"no head that predicts.*generator_warmup_steps=N"):
+        hugging_face_weights.restore_masked_language_model(str(tmp_path), model)
