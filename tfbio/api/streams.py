@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import reprlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from typing import Any
 
 import tqdm
@@ -22,8 +22,9 @@ def each(inputs: Any, compute: Callable, batch_size: int, show_progress: bool) -
     if isinstance(inputs, (str, tuple, Document)):
         (result,) = _stream([inputs], compute, 1, show_progress)
         return result
-    # The columns' names would pass for texts.
-    if hasattr(inputs, "columns") or not isinstance(inputs, Iterable):
+    # The names of columns and of keys would pass for texts.
+    of_names = hasattr(inputs, "columns") or isinstance(inputs, Mapping)
+    if of_names or not isinstance(inputs, Iterable):
         raise TypeError(f"expected a text, or several in a list or a column, not {shown(inputs)}.")
     if batch_size < 1:
         raise UserError(f"batch_size={batch_size}: it must be at least 1.")

@@ -59,6 +59,9 @@ def test_columns_go_in_one_by_one():
     assert streams.each(frame["text"], lengths, 2, False) == [1, 3]
     with pytest.raises(TypeError, match="in a list or a column"):
         streams.each(frame, lengths, 2, False)
+    # As a line of JSON is, whose keys are no texts.
+    with pytest.raises(TypeError, match="in a list or a column, not dict"):
+        streams.each({"id": "1", "text": "abc"}, lengths, 2, False)
 
 
 def test_half_a_character_and_no_batch_are_refused():
