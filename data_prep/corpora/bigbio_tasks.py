@@ -14,9 +14,9 @@ test.tsv:
     qa      the same of question and context, for questions with one answer, such as yes and no
 
 Each mention is compared with the text at its offsets. A mention in several parts is no entity of a
-tagged file: it is counted, is a line of left_out.jsonl, and its parts are never joined. The same
-holds for the shorter one of two mentions that overlap, and for a question with no or several
-answers.
+tagged file: it is counted, is a line of left_out.jsonl, and its parts are never joined. Left out
+in the same way are a mention without offsets, the shorter one of two mentions that overlap, and a
+question with no or several answers.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def read_examples(
       source: the path of a folder with a file for each split.
       schema: "kb", "text", "pairs", "te" or "qa".
       left: a list that gets `(id, path of its file, reason)`, all str, for each mention that is in
-        several parts ("discontinuous") or overlaps a longer one ("overlaps"), and each question
-        without exactly one answer ("not_one_answer").
+        several parts ("discontinuous"), has no offsets ("without_a_place") or overlaps a longer one
+        ("overlaps"), and each question without exactly one answer ("not_one_answer").
 
     Returns:
       A dict with the keys "train", "dev" and "test". Each value is a list of rows, tuples of str:
@@ -95,10 +95,11 @@ def _tagged(
 ) -> list[tuple[str, ...]]:
     """Returns the documents of a split as lines of tagged words."""
     lines: list[tuple[str, ...]] = []
-    for row, (document, entities) in zip(rows, bigbio.documents(rows), strict=True):
+    for row, (document, entities) in zip(rows, bigbio.documents(rows, path=path), strict=True):
         for mention in row["entities"]:
-            if len(mention["offsets"]) > 1:
-                left.append((f"{document.id}.{mention['id']}", str(path), bigbio.DISCONTINUOUS))
+            if len(mention["offsets"]) != 1:
+                reason = bigbio.DISCONTINUOUS if mention["offsets"] else bigbio.WITHOUT_PLACE
+                left.append((f"{document.id}.{mention['id']}", str(path), reason))
         # Passages end sentences, whatever stands between them.
         ends = {passage.end for passage in document.passages}
         text = "".join(

@@ -68,7 +68,7 @@ _NEEDED = {"id", "text", "text_1", "text_2", "premise", "hypothesis", "question"
 _KB_BEGINS = re.compile(r'\s*\[?\s*\{\s*"id"\s*:\s*"[^"]*"\s*,\s*"document_id"\s*:')
 # Half of a pair of surrogates, which JSON can hold, is no character.
 _HALVES = re.compile("[\ud800-\udfff]")
-DISCONTINUOUS, WITHOUT_PLACE = "discontinuous", "without a place"
+DISCONTINUOUS, WITHOUT_PLACE = "discontinuous", "without_a_place"
 
 
 def is_parquet(path: str | os.PathLike) -> bool:
@@ -226,7 +226,7 @@ def _arrow_type(spec: Any, pyarrow: Any) -> Any:
 
 
 def documents(
-    rows: Iterable[Row], counts: Counter[str] | None = None
+    rows: Iterable[Row], counts: Counter[str] | None = None, path: str | os.PathLike = ""
 ) -> Iterator[tuple[Document, list[Entity]]]:
     """Makes documents with their entities of rows in the schema "kb".
 
@@ -238,6 +238,7 @@ def documents(
       rows: rows of the schema "kb", as `read` returns them.
       counts: changed in place: the numbers of the mentions that are left out, by `DISCONTINUOUS`
         and `WITHOUT_PLACE` (it has no offsets), are added.
+      path: the file of the rows, for errors.
 
     Yields:
       A `Document` and the list of its `Entity`, in the order of their starts; the document's id is
@@ -245,20 +246,22 @@ def documents(
 
     Raises:
       FormatError: passages overlap or are not as long as their offsets say, or `text[start:end]` is
-        not a mention's text; the message names the document and the mention.
+        not a mention's text; the message names the file, the document and the mention.
     """
     counts = Counter() if counts is None else counts
+    where = f"{os.fspath(path)}, " if path else ""
     for row in rows:
-        document = _document(row)
+        document = _document(row, where)
         entities = []
         for mention in row["entities"]:
-            parts = _parts(mention, f"document {document.id}, mention {mention['id']}")
+            place = f"{where}document {document.id}, mention {mention['id']}"
+            parts = _parts(mention, place)
             for start, end, text in parts:
                 if not 0 <= start < end or document.text[start:end] != text:
                     found = document.text[start:end] if 0 <= start < end else ""
                     raise FormatError(
-                        f"document {document.id}, mention {mention['id']}: the document has "
-                        f"{found!r:.60} at {start} to {end}, not {text!r:.60}."
+                        f"{place}: the document has {found!r:.60} at {start} to {end}, not "
+                        f"{text!r:.60}."
                     )
             if len(parts) == 1:
                 ((start, end, _),) = parts
@@ -276,12 +279,12 @@ def _parts(mention: Row, place: str) -> list[tuple[int, int, str]]:
     return [(start, end, text) for (start, end), text in zip(offsets, texts, strict=True)]
 
 
-def _document(row: Row) -> Document:
-    """Returns the document of a row, without its entities."""
+def _document(row: Row, where: str) -> Document:
+    """Returns the document of a row, without its entities; `where` begins errors."""
     name = row["document_id"] or row["id"]
     text, passages = "", []
     for passage in row["passages"]:
-        place = f"document {name}, passage {passage['id']}"
+        place = f"{where}document {name}, passage {passage['id']}"
         for start, end, part in _parts(passage, place):
             gap = start - len(text)
             # A gap is filled, and so must not be more than files have.

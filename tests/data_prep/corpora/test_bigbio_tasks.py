@@ -54,8 +54,9 @@ def test_mentions_in_parts_and_shorter_ones_are_left_out(tmp_path):
         ("clonidine", "B-Gene"),
         (".", "I-Gene"),
     ]
-    assert [(x[0], x[2]) for x in left[:3]] == [
+    assert [(x[0], x[2]) for x in left[:4]] == [
         ("227508.4", "discontinuous"),
+        ("227508.5", "without_a_place"),
         ("227508.49-59", "overlaps"),
         ("227508.49-58", "overlaps"),
     ]
