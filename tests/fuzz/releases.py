@@ -20,6 +20,7 @@ from data_prep.corpora import (
     pubmedqa,
     share_clefe,
 )
+from tests.fuzz import blurb_releases
 
 DDI = """<?xml version="1.0" encoding="UTF-8"?>
 <document id="D.d1"><sentence id="D.d1.s0" text="Aspirin and ibuprofen interact.">
@@ -227,6 +228,7 @@ RELEASES: dict[str, tuple[dict[str, str], Callable[[Path, list], object]]] = {
         lambda folder, _: pubmedqa.read_examples(folder),
     ),
 }
+RELEASES |= blurb_releases.RELEASES
 # The same with other flags, and with a list of the notes for development.
 RELEASES |= {
     "ddi_marker": (

@@ -22,6 +22,7 @@ from tests.fuzz.releases import LISTED, RELEASES
 FLAGS = flags.FLAGS
 CELLS = ("T1", "7", "2:0", "900-907", "5-2", "0-3;8-9", "||", "true", "CPR:3", "0", "Arg1:T9", "..")
 LARGE = ("pubmedqa", "pubmedqa_fold")
+DOCUMENTS = ("biosses",)  # of Word
 WORDS = (
     *CELLS,
     "",
@@ -150,14 +151,26 @@ def masks_what_is_said(folder):
 # What a release would have to say for what few mutations happen to say.
 EDITS = {
     "bioasq": [('"a0"', '"a1"'), ('"a2"', '"a1"'), ('"questions"', '"x"'), ('"Is it?"', "1")],
+    "bc2gm": [
+        ("14 33", "14 900"),
+        ("|p53", "|p54"),
+        ("P2 The p53 (TP53) gene.", "P2"),
+        ("P1|", "P9|"),
+    ],
+    "bc5cdr": [("\tAtaxia", "\tAtax"), ('length="6"', 'length="-6"'), ("<id>9</id>", "<id>1</id>")],
+    "bigbio_kb": [("[[10, 25]]", "[[10, 26]]"), ("[27, 41]", "[20, 34]"), ('"Disease"', '"a\\tb"')],
+    "bigbio_qa": [('["yes"]', "[]"), ('["yes"]', '["yes", "no"]'), ('"Is it?"', "null")],
+    "bigbio_text": [('["a", "b"]', '["a|b"]'), ('["a", "b"]', "null"), ("acts", "\\ud800")],
     "biobert_folds": [("sentence\tlabel", "label\tsentence"), ("\t1\n", "\t2\n")],
     "chemprot": [("T3\tCHEMICAL", "T3\tPROTEIN"), ("Arg1:T3", "T3"), ("\tp53", "\tp54")],
     "clinical_sts": [("\t3", "\t5.1"), ("Patient 3.", " "), ("\t3", "\tnan")],
     "hoc": [("NULL", "Dying"), ("< NULL <", "<"), ("Three .", "Three .\nFour .")],
     "i2b2_2010": [('t="problem"', 't="protein"'), ('"TrAP"', '"TrAX"'), ("2:6 2:6", "2:4 2:6")],
     "i2b2_2012": [('"PROBLEM"', '"PAIN"'), ('"15"', '"-1"'), ("</TEXT>", ""), ("& chills", "&x;")],
+    "jnlpba": [("B-DNA", "B DNA"), ("###MEDLINE:1", "###MEDLINE:x"), ("IL-2\t", "IL-2\t\t")],
     "mednli": [('"neutral"', '"maybe"'), ('"No."', "1")],
     "pubmedqa": [('"yes"', '"perhaps"'), ('"CONTEXTS": [', '"CONTEXTS": [1,'), ('{"0"', '[{"0"')],
+    "ncbi_disease": [("0\t6", "0\t7"), ("|a|", "|b|"), ("\t19\t44\t", "\t44\t19\t")],
     "share_clefe": [("||28||32", "||28"), ('"28"', '"900"'), ("||28", "||60")],
 }
 
@@ -205,7 +218,7 @@ def releases(draw, name):
     return {f"{name}/{path}": data for path, data in files.items()}
 
 
-@pytest.mark.parametrize("name", sorted(name for name in RELEASES if name not in LARGE))
+@pytest.mark.parametrize("name", sorted(name for name in RELEASES if name not in LARGE + DOCUMENTS))
 @given(st.data())
 @harness.few
 def test_mutated_releases(name, data):
@@ -217,6 +230,31 @@ def test_mutated_releases(name, data):
 @harness.very_few
 def test_mutated_large_releases(name, data):
     harness.judge(reads, data.draw(releases(name)))
+
+
+def _docx(text):
+    """A document of Word with this main file."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("word/document.xml", text)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+@given(st.data())
+@harness.very_few
+def test_mutated_documents_of_word(name, data):
+    texts = RELEASES[name][0]
+    files = {f"{name}/{path}": _docx(text) for path, text in texts.items()}
+    path = data.draw(st.sampled_from(sorted(texts)))
+    changed = st.one_of(
+        grammars.xml_elements(etree.fromstring(texts[path])),
+        grammars.words_changed(texts[path], WORDS),
+        grammars.numbers_changed(texts[path]),
+    ).map(_docx)
+    whole = damage.damaged(st.just(files[f"{name}/{path}"]))
+    files[f"{name}/{path}"] = data.draw(st.one_of(changed, whole))
+    harness.judge(reads, files)
 
 
 @st.composite
