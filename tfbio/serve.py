@@ -1,4 +1,4 @@
-r"""Serves a fine-tuned model that finds entities over HTTP.
+r"""Serves a fine-tuned model over HTTP.
 
   python -m tfbio.serve --model=out/bc5cdr_chem --port=8000
 
@@ -9,6 +9,11 @@ The answer has the entities of each text, with text, label, start, end and score
 `tfbio.load("out/bc5cdr_chem")(texts)` gives them:
 
   {"entities": [[{"text": "Imatinib", "label": "Chemical", "start": 0, "end": 8, "score": 0.99}]]}
+
+A model that labels texts or pairs is served at /label, and one that answers questions at /answer:
+
+  {"texts": ["..."]}, {"pairs": [["...", "..."]]} -> {"labels": [{"label": ..., ...}]}
+  {"questions": [{"question": "...", "context": "..."}]} -> {"answers": [{"text": ..., ...}]}
 
 GET /health/live and /health/ready say how the server is, /metrics has metrics for Prometheus, and
 /openapi.json the schema. Requests that come at the same time are computed together. The --max and
@@ -30,18 +35,16 @@ import socket
 
 from absl import flags
 
-from tfbio.base import cli, extras, path_checks
+from tfbio.base import cli, config, extras, path_checks
 from tfbio.base.errors import UserError
 from tfbio.serving.limits import RequestLimits
-
-# Warms up the model: the first call takes seconds.
-_FIRST_TEXT = "Imatinib inhibits BCR-ABL."
+from tfbio.task_types.finetuning_config import FinetuningConfig
 
 
 def define_flags() -> None:
     """Defines the absl flags of the command that serves a model, and returns nothing.
 
-    They are `--model`, `--host`, `--port`, and one for each field of `RequestLimits`.
+    They are `--model`, `--set`, `--host`, `--port`, and one for each field of `RequestLimits`.
     """
     flags.DEFINE_string(
         "model",
@@ -49,6 +52,12 @@ def define_flags() -> None:
         "The --output_dir of a fine-tuning run, whose best trial is taken, one of its trials, or a "
         "fine-tuned model of `transformers`.",
         required=True,
+    )
+    flags.DEFINE_multi_string(
+        "set",
+        [],
+        "Changes one setting of the model's run, name=value, such as run.precision=float32 or "
+        "run.eval_batch_size=8. May be repeated.",
     )
     flags.DEFINE_string(
         "host", "127.0.0.1", "The address to listen on; 0.0.0.0: all, for other machines, too."
@@ -77,12 +86,13 @@ def main(argv: list[str]) -> None:
       argv: the command line without its flags: the program alone.
 
     Raises:
-      UsageError: there are arguments.
-      UserError: the model is missing or finds no entities, the port is taken, or a package is not
+      UsageError: there are arguments, or a setting is unknown or out of range.
+      UserError: the model is missing or has no head, the port is taken, or a package is not
         installed.
       KeyboardInterrupt: Ctrl-C ended it.
     """
     cli.no_arguments(argv)
+    config.load(FinetuningConfig, overrides=flags.FLAGS["set"].value)
     path_checks.require_checkpoint("model", flags.FLAGS.model, takes_runs=True)
     limits = RequestLimits(
         **{x.name: flags.FLAGS[x.name].value for x in dataclasses.fields(RequestLimits)}
@@ -100,17 +110,20 @@ def main(argv: list[str]) -> None:
 def _serve(opened: socket.socket, limits: RequestLimits) -> int | None:
     """Serves the model of --model on a socket, and returns the signal that ended it."""
     from tfbio.api import loading
-    from tfbio.serving import application, server
+    from tfbio.serving import application, endpoints, request_body, server
 
     path = flags.FLAGS.model
-    model = loading.load(path)
-    if model.predictor is None or model.predictor.known.new_text != "documents":
+    settings = dict(each.split("=", 1) for each in flags.FLAGS["set"].value)
+    model = loading.load(path, settings)
+    if model.predictor is None:
         raise UserError(
-            f"--model={path} finds no entities, and tfbio.serve gives entities: other models go to "
-            "TensorFlow Serving by `python -m tfbio.convert --format=saved_model`."
+            f"--model={path} is an encoder without a head for a task: fine-tune it, and give the "
+            "--output_dir."
         )
-    model(_FIRST_TEXT)
-    app, batcher = application.make(model, limits)
+    endpoint = endpoints.for_model(model.predicts, model.predictor.known.pairs)
+    # Warms up the model: the first call takes seconds.
+    model(request_body.example(endpoint.fields[0]))
+    app, batcher = application.make(model, limits, endpoint)
     served = server.make(app, limits)
     served.serve_on(opened)
     batcher.close()
@@ -118,4 +131,4 @@ def _serve(opened: socket.socket, limits: RequestLimits) -> int | None:
 
 
 if __name__ == "__main__":
-    cli.run(main, define_flags)
+    cli.run(main, define_flags, settings=config.names(FinetuningConfig))

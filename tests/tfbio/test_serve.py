@@ -57,14 +57,20 @@ def test_the_command_answers_what_has_come_when_sigterm_ends_it(make_trial):
     assert [x["score"] for x in entities] == pytest.approx([x.score for x in expected], abs=1e-4)
 
 
-def test_a_model_without_entities_is_refused(tmp_path):
-    fine_tuned.make(tmp_path / "m", "BertForSequenceClassification", ["no", "yes"])
+def test_an_encoder_without_a_head_is_refused(tmp_path):
+    fine_tuned.make(tmp_path / "m", "BertModel")
     command = [sys.executable, "-m", "tfbio.serve", f"--model={tmp_path / 'm'}", "--port=0"]
     done = forked.run(command)
     assert done.returncode == 1
     (line,) = said(done.stderr)
     assert line.startswith("error: --model=")
-    assert "finds no entities, and tfbio.serve gives entities" in line
+    assert "is an encoder without a head for a task: fine-tune it" in line
+
+
+def test_a_wrong_setting_is_named_before_the_model_is_loaded(tmp_path):
+    command = [sys.executable, "-m", "tfbio.serve", f"--model={tmp_path}", "--port=0"]
+    done = forked.run([*command, "--set=run.eval_batch=8"])
+    assert done.returncode == 2 and "'run.eval_batch_size'" in said(done.stderr)[-1]
 
 
 def test_a_package_of_the_extra_that_is_missing_is_named(tmp_path, fails_in_one_sentence):

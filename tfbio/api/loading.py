@@ -161,6 +161,14 @@ class Model:
             self._vectors = _graph_of(self.encoder)
         self.max_length = self.encoder.config.max_sequence_length
 
+    @property
+    def predicts(self) -> str:
+        """What a call returns, "entities", "labels" (scores, too) or "answers".
+
+        "" for an encoder without a head.
+        """
+        return results.PREDICTIONS[self.predictor.known.new_text] if self.predictor else ""
+
     def __reduce__(self) -> tuple[Callable, tuple]:
         return load, (self.path, self.settings)
 
@@ -335,7 +343,7 @@ class Model:
         if format not in annotation_formats.FORMATS:
             formats = ", ".join(annotation_formats.FORMATS)
             raise UserError(f'format="{format}": it must be one of {formats}.')
-        if self.predictor is None or self.predictor.known.new_text != "documents":
+        if self.predictor is None or self.predicts != "entities":
             raise UserError(f"{self.path} holds no model that finds entities in documents.")
         if isinstance(documents, (str, Document)):
             documents = [documents]

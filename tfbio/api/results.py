@@ -132,4 +132,6 @@ def _answers(predictor: Predictor, items: Sequence) -> list[Answer]:
     ]
 
 
+# By the form of new text, see `TrainedOn.new_text`: what a model predicts, and how.
+PREDICTIONS = {"documents": "entities", "texts": "labels", "questions": "answers"}
 PREDICT = {"documents": _entities, "texts": _labels, "questions": _answers}

@@ -139,7 +139,7 @@ class TfbioNer:
             from tfbio.api import loading
 
             model = loading.load(self._path)
-            if model.predictor is None or model.predictor.known.new_text != "documents":
+            if model.predicts != "entities":
                 raise UserError(
                     f"{self.name}: {self._path} holds no model that finds entities in documents: "
                     "give one that was fine-tuned to tag words."

@@ -45,7 +45,7 @@ COMMANDS = {
     ),
     "convert": Command("tfbio.convert", "converts a model to another format"),
     "report": Command("tfbio.report", "writes tables and plots of finished runs"),
-    "serve": Command("tfbio.serve", "answers over HTTP with the entities of texts"),
+    "serve": Command("tfbio.serve", "answers over HTTP with what a model predicts"),
     "blurb_submission": Command("tfbio.blurb_submission", "writes predictions for BLURB"),
     "help": Command("tfbio.help", "finds flags and settings by a word"),
 }

@@ -1,9 +1,8 @@
-"""The HTTP interface to a model that finds entities: /annotate, health and metrics."""
+"""The HTTP interface to a model: its endpoint, such as /annotate, health and metrics."""
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
@@ -15,17 +14,16 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 import tfbio
-from tfbio.api.results import Entity
 from tfbio.base import messages
-from tfbio.serving import request_body
+from tfbio.serving import endpoints, request_body
 from tfbio.serving.batching import Batcher
+from tfbio.serving.endpoints import Endpoint
 from tfbio.serving.limits import RequestLimits
 from tfbio.serving.monitoring import Metrics, Observed
 from tfbio.serving.request_body import Refusal
 
-# Each with the method that it takes.
+# Those beside the endpoint, each with the method that it takes.
 _PATHS = {
-    "/annotate": "POST",
     "/health/live": "GET",
     "/health/ready": "GET",
     "/metrics": "GET",
@@ -40,14 +38,6 @@ _PROBLEMS = {
     500: "The model failed.",
     503: "Too many requests wait, or this one waited too long: try again.",
 }
-
-
-class Annotations(pydantic.BaseModel):
-    """The answer to a request for annotation."""
-
-    entities: list[list[Entity]] = pydantic.Field(
-        description="For each text, in the order of the request, its entities by their starts."
-    )
 
 
 class Problem(pydantic.BaseModel):
@@ -65,8 +55,11 @@ class Health(pydantic.BaseModel):
 class _Service:
     """Answers requests with a model's thread, of so many at a time as the limits allow."""
 
-    def __init__(self, batcher: Batcher, limits: RequestLimits, metrics: Metrics):
-        self._batcher, self._limits, self._metrics = batcher, limits, metrics
+    def __init__(
+        self, endpoint: Endpoint, batcher: Batcher, limits: RequestLimits, metrics: Metrics
+    ):
+        self._endpoint, self._batcher = endpoint, batcher
+        self._limits, self._metrics = limits, metrics
         self._waiting = 0
 
     def check_ready(self) -> None:
@@ -80,8 +73,8 @@ class _Service:
                 {"Retry-After": str(math.ceil(self._limits.answer_seconds / 10))},
             )
 
-    async def annotate(self, request: Request) -> list[list[Entity]]:
-        """Returns the entities of each text of a request.
+    async def answer(self, request: Request) -> dict[str, Any]:
+        """Returns the answer to a request, for JSON.
 
         Raises:
           Refusal: the request is refused, or there are too many, or it waits too long.
@@ -92,17 +85,18 @@ class _Service:
         self._metrics.waiting.set(self._waiting)
         try:
             body = await request_body.read(request, self._limits)
-            return await self._computed(request_body.texts_of(body, self._limits))
+            inputs = request_body.inputs_of(body, self._limits, self._endpoint.fields)
+            return self._endpoint.content(await self._computed(inputs))
         finally:
             self._waiting -= 1
             self._metrics.waiting.set(self._waiting)
 
-    async def _computed(self, texts: list[str]) -> list[list[Entity]]:
-        """Returns the entities of each text when they are computed."""
+    async def _computed(self, inputs: list) -> list:
+        """Returns the result for each input when they are computed."""
         seconds = self._limits.answer_seconds
         try:
             async with asyncio.timeout(seconds):
-                return await asyncio.wrap_future(self._batcher.submit(texts))
+                return await asyncio.wrap_future(self._batcher.submit(inputs))
         except TimeoutError:
             raise Refusal(
                 503,
@@ -112,13 +106,15 @@ class _Service:
 
 
 def make(
-    model: Callable[[list[str]], list], limits: RequestLimits
+    model: Callable[[list], list], limits: RequestLimits, endpoint: Endpoint = endpoints.ANNOTATE
 ) -> tuple[fastapi.FastAPI, Batcher]:
     """Makes the application that serves a model over HTTP.
 
     Args:
-      model: returns the list of `Entity` for each text of a list, such as a `tfbio.load`ed one.
+      model: returns the result for each input of a list, such as a `tfbio.load`ed one: by default
+        the list of `Entity` for each text.
       limits: of sizes, requests and time.
+      endpoint: the path for the model's inputs, see `endpoints.for_model`.
 
     Returns:
       The application, and the `Batcher` whose thread computes, which is to be closed after it.
@@ -129,36 +125,42 @@ def make(
     app = fastapi.FastAPI(
         title="tfbio",
         version=tfbio.__version__,
-        description="Entities in biomedical texts.",
+        description=f"{endpoint.summary}.",
         docs_url=None,
         redoc_url=None,
     )
-    app.add_middleware(Observed, metrics=metrics, paths=_PATHS)
+    app.state.paths = {endpoint.path: "POST", **_PATHS}
+    app.add_middleware(Observed, metrics=metrics, paths=app.state.paths)
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(HTTPException, _not_there)
     app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _failed)
-    _add_routes(app, _Service(batcher, limits, metrics), limits, metrics)
+    service = _Service(endpoint, batcher, limits, metrics)
+    _add_endpoint(app, endpoint, service, limits)
+    _add_others(app, service, metrics)
     return app, batcher
 
 
-def _add_routes(
-    app: fastapi.FastAPI, service: _Service, limits: RequestLimits, metrics: Metrics
+def _add_endpoint(
+    app: fastapi.FastAPI, endpoint: Endpoint, service: _Service, limits: RequestLimits
 ) -> None:
-    """Adds the paths to an application."""
-    body = {"application/json": {"schema": request_body.schema(limits)}}
+    """Adds the path of the model to an application."""
+    schema = request_body.schema(limits, endpoint.fields)
+    body = {"application/json": {"schema": schema}}
 
     @app.post(
-        "/annotate",
-        summary="Find the entities of texts",
-        response_model=Annotations,
+        endpoint.path,
+        summary=endpoint.summary,
+        response_model=endpoint.answer,
         responses=_problems(*_PROBLEMS),
         openapi_extra={"requestBody": {"required": True, "content": body}},
     )
-    async def annotate(request: Request) -> Response:
-        found = await service.annotate(request)
-        rows = [[dataclasses.asdict(entity) for entity in entities] for entities in found]
-        return JSONResponse({"entities": rows})
+    async def answer(request: Request) -> Response:
+        return JSONResponse(await service.answer(request))
+
+
+def _add_others(app: fastapi.FastAPI, service: _Service, metrics: Metrics) -> None:
+    """Adds the paths about the server to an application."""
 
     @app.get("/health/live", summary="Say that the server answers", response_model=Health)
     async def live() -> Response:
@@ -198,9 +200,9 @@ def _not_there(request: Request, error: HTTPException) -> Response:
     """Returns the answer for a path that is not there, or a method that it does not take."""
     path = request.url.path
     if error.status_code == 405:
-        sentence = f"{path} takes {_PATHS[path]} only."
+        sentence = f"{path} takes {request.app.state.paths[path]} only."
     else:
-        taken = ", ".join(f"{method} {path}" for path, method in _PATHS.items())
+        taken = ", ".join(f"{method} {path}" for path, method in request.app.state.paths.items())
         sentence = f"there is no {messages.cut(path, 100)}: there are {taken}."
     return JSONResponse({"error": sentence}, error.status_code, error.headers)
 

@@ -16,18 +16,27 @@ _WAIT = 0.005
 _CHARACTERS = 32_000
 
 
-class _Job(NamedTuple):
-    """The texts of a request, and where their results go."""
+# A text, or a pair of texts.
+_Input = str | tuple[str, str]
 
-    texts: Sequence[str]
+
+class _Job(NamedTuple):
+    """The texts or pairs of a request, and where their results go."""
+
+    texts: Sequence[_Input]
     future: Future
+
+    def characters(self) -> int:
+        """Returns how many characters all texts have together."""
+        parts = ((x,) if isinstance(x, str) else x for x in self.texts)
+        return sum(len(text) for each in parts for text in each)
 
 
 class Batcher:
     """A thread that computes the texts of requests in batches which several requests share.
 
     Args:
-      compute: returns a result for each text of a list. Only this thread calls it.
+      compute: returns a result for each text, or each pair, of a list. Only this thread calls it.
       observe: is called with the number of texts of each batch.
 
     Example:
@@ -39,7 +48,7 @@ class Batcher:
 
     def __init__(
         self,
-        compute: Callable[[list[str]], list],
+        compute: Callable[[list], list],
         observe: Callable[[int], None] = lambda texts: None,
     ):
         self._compute, self._observe = compute, observe
@@ -52,13 +61,13 @@ class Batcher:
         """True while the thread computes batches."""
         return self._thread.is_alive()
 
-    def submit(self, texts: Sequence[str]) -> Future[list[Any]]:
+    def submit(self, texts: Sequence[_Input]) -> Future[list[Any]]:
         """Queues the texts of a request for the batcher's thread.
 
         A request that is cancelled before its batch begins is left out of it.
 
         Args:
-          texts: one at least.
+          texts: texts or pairs of texts, one at least.
 
         Returns:
           A future of a list with the result for each text. It raises what `compute` raised for
@@ -85,7 +94,7 @@ class Batcher:
 
     def _gather(self, first: _Job) -> tuple[list[_Job], bool]:
         """Returns the jobs of a batch, and whether the queue ends behind them."""
-        jobs, characters = [first], sum(map(len, first.texts))
+        jobs, characters = [first], first.characters()
         until = time.monotonic() + _WAIT
         while characters < _CHARACTERS:
             try:
@@ -95,7 +104,7 @@ class Batcher:
             if job is None:
                 return jobs, True
             jobs.append(job)
-            characters += sum(map(len, job.texts))
+            characters += job.characters()
         return jobs, False
 
     def _answer(self, jobs: Sequence[_Job]) -> None:

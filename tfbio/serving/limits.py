@@ -12,11 +12,11 @@ _LONGEST = 86_400
 
 @dataclasses.dataclass(frozen=True)
 class RequestLimits(BaseSettings):
-    """The limits of a server that annotates texts, on sizes, on requests and on time.
+    """The limits of a server, on sizes, on requests and on time.
 
     Attributes:
-      max_texts: the most texts of a request.
-      max_characters: the most characters (code points) of a text.
+      max_texts: the most texts, pairs or questions of a request.
+      max_characters: the most characters (code points) of a text, a question or a context.
       max_body_bytes: the most bytes of a request's body.
       max_requests: the most requests that are read, wait or are computed at a time.
       body_seconds: the seconds in which the body of a request must be there.
@@ -26,8 +26,10 @@ class RequestLimits(BaseSettings):
       ConfigError: a value is out of its range.
     """
 
-    max_texts: int = setting(32, "The most texts of a request.", at_least=1)
-    max_characters: int = setting(10_000, "The most characters of a text.", at_least=1)
+    max_texts: int = setting(32, "The most texts, pairs or questions of a request.", at_least=1)
+    max_characters: int = setting(
+        10_000, "The most characters of a text, a question or a context.", at_least=1
+    )
     max_body_bytes: int = setting(1_048_576, "The most bytes of a request's body.", at_least=1)
     max_requests: int = setting(
         256,

@@ -22,7 +22,7 @@ class Metrics:
       content_type: the Content-Type of `text`.
       requests: the requests that have ended, by path and status.
       seconds: how long they took, from their headers to the end of the answer, by path.
-      waiting: the requests for annotation that are read, wait or are computed.
+      waiting: the requests to the model that are read, wait or are computed.
       batch_texts: the texts of each batch.
     """
 
@@ -46,7 +46,7 @@ class Metrics:
         )
         self.waiting = Gauge(
             "tfbio_requests_waiting",
-            "Requests for annotation that are read, wait or are computed.",
+            "Requests to the model that are read, wait or are computed.",
             registry=self._registry,
         )
         self.batch_texts = Histogram(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pydantic_core
@@ -22,6 +22,21 @@ _NAMES = {
     int: "a number",
     float: "a number",
     type(None): "null",
+}
+# An input of each field of a body.
+_EXAMPLES: dict[str, Any] = {
+    "texts": "Imatinib inhibits BCR-ABL.",
+    "pairs": ["Imatinib inhibits BCR-ABL.", "BCR-ABL is inhibited."],
+    "questions": {
+        "question": "What does imatinib inhibit?",
+        "context": "Imatinib inhibits BCR-ABL.",
+    },
+}
+# What the list of each field has.
+_EXPECTED = {
+    "texts": "strings",
+    "pairs": "lists of two strings",
+    "questions": "objects with question and context",
 }
 # Else the server would read the rest of the body, however slowly it comes.
 _CLOSE = {"Connection": "close"}
@@ -44,21 +59,48 @@ class Refusal(Exception):
         self.status, self.sentence, self.headers = status, sentence, dict(headers or {})
 
 
-def schema(limits: RequestLimits) -> dict[str, Any]:
-    """Returns the JSON schema of the bodies that `texts_of` takes."""
+def schema(limits: RequestLimits, fields: Sequence[str] = ("texts",)) -> dict[str, Any]:
+    """Returns the JSON schema of the bodies that `inputs_of` takes.
+
+    Args:
+      limits: of the number of inputs and of their characters.
+      fields: the fields of which a body has one: "texts", "pairs" or "questions".
+    """
     text = {
         "type": "string",
         "minLength": 1,
         "maxLength": limits.max_characters,
         "pattern": "^[^\\u0000]*$",
     }
-    texts = {"type": "array", "minItems": 1, "maxItems": limits.max_texts, "items": text}
+    items = {
+        "texts": text,
+        "pairs": {"type": "array", "minItems": 2, "maxItems": 2, "items": text},
+        "questions": _object({"question": text, "context": text}),
+    }
+    bodies = []
+    for field in fields:
+        several = {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": limits.max_texts,
+            "items": items[field],
+        }
+        bodies.append({**_object({field: several}), "example": {field: [_EXAMPLES[field]]}})
+    return bodies[0] if len(bodies) == 1 else {"oneOf": bodies}
+
+
+def example(field: str) -> str | tuple[str, str]:
+    """Returns an input as a call of the model takes it, of a field of the body, such as "texts"."""
+    return _input(field, _EXAMPLES[field], field, RequestLimits())
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    """Returns the schema of an object that has all of some fields and no others."""
     return {
         "type": "object",
-        "properties": {"texts": texts},
-        "required": ["texts"],
+        "properties": properties,
+        "required": list(properties),
         "additionalProperties": False,
-        "example": {"texts": ["Imatinib inhibits BCR-ABL."]},
     }
 
 
@@ -120,40 +162,82 @@ def _too_large(limits: RequestLimits) -> Refusal:
     return Refusal(413, f"the body has more than {most:,} bytes: send fewer texts in a request.")
 
 
-def texts_of(body: bytes, limits: RequestLimits) -> list[str]:
+def inputs_of(
+    body: bytes, limits: RequestLimits, fields: Sequence[str] = ("texts",)
+) -> list[str | tuple[str, str]]:
     """Parses the body of a request and checks it, as `schema` has it.
 
     Args:
       body: as `read` returns it.
-      limits: of the number of texts and of their characters.
+      limits: of the number of inputs and of their characters.
+      fields: the fields of which the body must have one, see `schema`.
 
     Returns:
-      The texts: none is empty, and all can be encoded.
+      The inputs, as a call of the model takes them: a text each, or a tuple of two texts for a pair
+      or for a question and its context. No text is empty, and all can be encoded.
 
     Raises:
       Refusal: it is no JSON, or not of the schema; the sentence names the first mistake.
     """
-    value = _parsed(body)
-    if not isinstance(value, dict):
-        raise Refusal(422, f'the body is {_NAMES[type(value)]}: expected {{"texts": [...]}}.')
-    for name in value:
-        if name != "texts":
-            shown = json.dumps(messages.cut(name, 40))
-            raise Refusal(422, f"the field {shown} is unknown: texts is the only one.")
-    if "texts" not in value:
-        raise Refusal(422, 'the field texts is missing: expected {"texts": [...]}.')
-    texts = value["texts"]
-    if not isinstance(texts, list):
-        raise Refusal(422, f"texts is {_NAMES[type(texts)]}: expected a list of strings.")
-    if not texts:
-        raise Refusal(422, "texts is empty: give one text at least.")
-    if len(texts) > limits.max_texts:
+    name, inputs = _field_of(_parsed(body), fields)
+    if not isinstance(inputs, list):
+        raise Refusal(
+            422, f"{name} is {_NAMES[type(inputs)]}: expected a list of {_EXPECTED[name]}."
+        )
+    if not inputs:
+        raise Refusal(422, f"{name} is empty: give one {name[:-1]} at least.")
+    if len(inputs) > limits.max_texts:
         most = limits.max_texts
-        raise Refusal(422, f"texts has {len(texts):,} texts: send at most {most:,} in a request.")
-    for number, text in enumerate(texts):
-        if problem := _problem_of(text, limits):
-            raise Refusal(422, f"texts[{number}] {problem}.")
-    return texts
+        raise Refusal(
+            422, f"{name} has {len(inputs):,} {name}: send at most {most:,} in a request."
+        )
+    return [_input(name, value, f"{name}[{number}]", limits) for number, value in enumerate(inputs)]
+
+
+def _field_of(value: Any, fields: Sequence[str]) -> tuple[str, Any]:
+    """Returns the name and the value of the one field of a body."""
+    expected = " or ".join(f'{{"{field}": [...]}}' for field in fields)
+    if not isinstance(value, dict):
+        raise Refusal(422, f"the body is {_NAMES[type(value)]}: expected {expected}.")
+    for name in value:
+        if name not in fields:
+            shown = json.dumps(messages.cut(name, 40))
+            known = " and ".join(fields)
+            only = "is the only one" if len(fields) == 1 else "are the only ones"
+            raise Refusal(422, f"the field {shown} is unknown: {known} {only}.")
+    if not value:
+        missing = " or ".join(fields)
+        raise Refusal(422, f"the field {missing} is missing: expected {expected}.")
+    if len(value) > 1:
+        raise Refusal(422, f"the body has {' and '.join(value)}: give one of them.")
+    return next(iter(value.items()))
+
+
+def _input(field: str, value: Any, place: str, limits: RequestLimits) -> str | tuple[str, str]:
+    """Returns an input of a field of the body; `place` names it in messages."""
+    if field == "texts":
+        return _text(value, place, limits)
+    wanted = list if field == "pairs" else dict
+    if not isinstance(value, wanted):
+        kind = "a list of two strings" if field == "pairs" else "an object"
+        raise Refusal(422, f"{place} is {_NAMES[type(value)]}: expected {kind}.")
+    if field == "pairs":
+        if len(value) != 2:
+            raise Refusal(422, f"{place} has {len(value):,} texts: give two.")
+        return _text(value[0], f"{place}[0]", limits), _text(value[1], f"{place}[1]", limits)
+    if value.keys() != {"question", "context"}:
+        raise Refusal(422, f"{place} must have the fields question and context, and no others.")
+    return (
+        _text(value["question"], f"{place}.question", limits),
+        _text(value["context"], f"{place}.context", limits),
+    )
+
+
+def _text(value: Any, place: str, limits: RequestLimits) -> str:
+    """Returns a text of the body, if nothing is wrong with it."""
+    if problem := _problem_of(value, limits):
+        raise Refusal(422, f"{place} {problem}.")
+    return value
 
 
 def _parsed(body: bytes) -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 import tfbio
 from tests import fine_tuned
-from tfbio.serving import application, server
+from tfbio.serving import application, endpoints, server
 from tfbio.serving.limits import RequestLimits
 
 
@@ -27,21 +27,21 @@ class Client:
             answer = connection.getresponse()
             return answer.status, answer.headers, answer.read()
 
-    def annotate(self, body, **headers):
-        """Returns the status of POST /annotate, and the answer from JSON."""
+    def annotate(self, body, path="/annotate", **headers):
+        """Returns the status of a POST of texts, and the answer from JSON."""
         if not isinstance(body, bytes) and not hasattr(body, "__next__"):
             body = json.dumps(body).encode()
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         given.setdefault("Content-Type", "application/json")
-        status, answered, answer = self.send("POST", "/annotate", body, given)
+        status, answered, answer = self.send("POST", path, body, given)
         assert answered["Content-Type"] == "application/json"
         return status, json.loads(answer)
 
 
 @contextlib.contextmanager
-def serving(compute, limits):
+def serving(compute, limits, endpoint):
     """Serves a model on loopback; gives a `Client` and the `Server`."""
-    app, batcher = application.make(compute, limits)
+    app, batcher = application.make(compute, limits, endpoint)
     served = server.make(app, limits)
     opened = server.open_socket("127.0.0.1", 0)
     port = opened.getsockname()[1]
@@ -67,7 +67,11 @@ def serving(compute, limits):
 @pytest.fixture(scope="session")
 def serve():
     """Serves a model on loopback within a block: a function of `compute` and of limits."""
-    return lambda compute, **limits: serving(compute, RequestLimits(**limits))
+
+    def serve(compute, endpoint=endpoints.ANNOTATE, **limits):
+        return serving(compute, RequestLimits(**limits), endpoint)
+
+    return serve
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ ASTRAL = "\U0001d6fc"
 @pytest.mark.parametrize("ascii", [True, False])
 def test_texts_come_as_they_are(texts, ascii):
     body = json.dumps({"texts": texts}, ensure_ascii=ascii).encode()
-    assert request_body.texts_of(body, LIMITS) == texts
+    assert request_body.inputs_of(body, LIMITS) == texts
 
 
 @pytest.mark.parametrize(
@@ -61,15 +61,63 @@ def test_texts_come_as_they_are(texts, ascii):
 )
 def test_the_first_mistake_is_named(body, status, words):
     with pytest.raises(Refusal) as caught:
-        request_body.texts_of(body, LIMITS)
+        request_body.inputs_of(body, LIMITS)
     sentence = caught.value.sentence
     assert caught.value.status == status and words in sentence, sentence
     assert sentence.endswith(".") and "\n" not in sentence and len(sentence) < 200
 
 
+PAIRS = {"pairs": [["a", "b"], [" ", ASTRAL]]}
+QUESTION = {"question": "a", "context": "b"}
+
+
+def test_pairs_and_questions_are_tuples():
+    body = json.dumps(PAIRS).encode()
+    assert request_body.inputs_of(body, LIMITS, ["pairs"]) == [("a", "b"), (" ", ASTRAL)]
+    body = json.dumps({"questions": [{"context": "b", "question": "a"}]}).encode()
+    assert request_body.inputs_of(body, LIMITS, ["questions"]) == [("a", "b")]
+    for fields in (["texts", "pairs"], ["pairs", "texts"]):
+        assert request_body.inputs_of(b'{"texts": ["a"]}', LIMITS, fields) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "value", "words"),
+    [
+        (["pairs"], {"texts": ["a"]}, 'the field "texts" is unknown: pairs is the only one'),
+        (["texts", "pairs"], {"b": 1}, 'the field "b" is unknown: texts and pairs are the only'),
+        (["texts", "pairs"], {}, 'expected {"texts": [...]} or {"pairs": [...]}'),
+        (["texts", "pairs"], {"texts": ["a"], **PAIRS}, "the body has texts and pairs: give one"),
+        (["pairs"], {"pairs": ["ab"]}, "pairs[0] is a string: expected a list of two strings"),
+        (["pairs"], {"pairs": [["a"]]}, "pairs[0] has 1 texts: give two"),
+        (["pairs"], {"pairs": [["a", "b"], ["a", 1]]}, "pairs[1][1] is a number: expected a str"),
+        (["pairs"], {"pairs": [["a", "b" * 11]]}, "pairs[0][1] has 11 characters"),
+        (["questions"], {"questions": [["a", "b"]]}, "questions[0] is a list: expected an object"),
+        (["questions"], {"questions": [{"question": "a"}]}, "the fields question and context"),
+        (["questions"], {"questions": [{**QUESTION, "x": 1}]}, "context, and no others"),
+        (["questions"], {"questions": [{**QUESTION, "context": ""}]}, "[0].context is empty"),
+        (["questions"], {"questions": [QUESTION] * 4}, "questions has 4 questions: send at most 3"),
+    ],
+)
+def test_mistakes_in_pairs_and_questions_are_named(fields, value, words):
+    with pytest.raises(Refusal) as caught:
+        request_body.inputs_of(json.dumps(value).encode(), LIMITS, fields)
+    assert caught.value.status == 422 and words in caught.value.sentence, caught.value.sentence
+
+
+@pytest.mark.parametrize("fields", [["texts"], ["pairs"], ["questions"], ["texts", "pairs"]])
 @pytest.mark.parametrize(
     "value",
     [
+        PAIRS,
+        {"pairs": [["a", "b", "c"]]},
+        {"pairs": [["a", ""]]},
+        {"pairs": [QUESTION]},
+        {**PAIRS, "texts": ["a"]},
+        {"questions": [QUESTION]},
+        {"questions": [{**QUESTION, "context": ASTRAL * 11}]},
+        {"questions": [{**QUESTION, "question": None}]},
+        {"questions": [{**QUESTION, "id": "1"}]},
+        {"questions": [{"question": "a"}]},
         {"texts": ["a"]},
         {"texts": [ASTRAL * 10, "\n", "b\n"]},
         {"texts": [ASTRAL * 11]},
@@ -86,11 +134,11 @@ def test_the_first_mistake_is_named(body, status, words):
         "a",
     ],
 )
-def test_the_schema_and_the_checks_agree(value):
+def test_the_schema_and_the_checks_agree(fields, value):
     """The schema is read by a validator of its own."""
-    allowed = jsonschema_rs.validator_for(request_body.schema(LIMITS)).is_valid(value)
+    allowed = jsonschema_rs.validator_for(request_body.schema(LIMITS, fields)).is_valid(value)
     try:
-        request_body.texts_of(json.dumps(value).encode(), LIMITS)
+        request_body.inputs_of(json.dumps(value).encode(), LIMITS, fields)
     except Refusal:
         assert not allowed
     else:
