@@ -41,6 +41,16 @@ def read(log_dir: str | os.PathLike) -> dict[str, Curve]:
     Raises:
       CurvesError: there is no event file, or none has scalars.
     """
+    if not (curves := _scalars(log_dir)):
+        raise CurvesError(
+            f"{log_dir} holds no TensorBoard scalars: give the --model_dir of a "
+            "run_pretraining.py run."
+        )
+    return curves
+
+
+def _scalars(log_dir: str | os.PathLike) -> dict[str, Curve]:
+    """Returns the curves as `read` does; {} if there are none."""
     from tensorboard.backend.event_processing import event_file_loader
     from tensorboard.util import tensor_util
 
@@ -52,11 +62,6 @@ def read(log_dir: str | os.PathLike) -> dict[str, Curve]:
                 if value.metadata.plugin_data.plugin_name == "scalars":
                     number = tensor_util.make_ndarray(value.tensor).item()
                     curves.setdefault(value.tag, {})[event.step] = number
-    if not curves:
-        raise CurvesError(
-            f"{log_dir} holds no TensorBoard scalars: give the --model_dir of a "
-            "run_pretraining.py run."
-        )
     return {tag: sorted(points.items()) for tag, points in curves.items()}
 
 
@@ -88,7 +93,8 @@ def read_trials(folder: str | os.PathLike) -> dict[str, list[dict[str, Curve]]]:
     found: dict[str, list[dict[str, Curve]]] = {}
     for split in ("train", "dev"):
         folders = sorted(Path(folder, "logs").glob(f"trial_*/{split}"))
-        found[split] = [read(own) for own in folders if any(own.glob("*tfevents*"))]
+        # A trial that has only begun has an event file without scalars.
+        found[split] = [*filter(None, map(_scalars, folders))]
     return found
 
 

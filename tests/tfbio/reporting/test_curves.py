@@ -37,6 +37,8 @@ def test_trials_with_logs_are_read(tmp_path):
     write(tmp_path / "logs" / "trial_1" / "train", [(1, 7.0)])
     write(tmp_path / "logs" / "trial_1" / "dev", [(1, 0.5)], ("f1",))
     (tmp_path / "logs" / "trial_2" / "train").mkdir(parents=True)
+    write(tmp_path / "logs" / "trial_3" / "train", [])  # it has only begun
+    assert list((tmp_path / "logs" / "trial_3" / "train").glob("*tfevents*"))
     assert curves.read_trials(tmp_path) == {
         "train": [{"loss": [(1, 9.0), (2, 8.5)]}, {"loss": [(1, 7.0)]}],
         "dev": [{"f1": [(1, 0.5)]}],
