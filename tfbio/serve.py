@@ -131,4 +131,4 @@ def _serve(opened: socket.socket, limits: RequestLimits) -> int | None:
 
 
 if __name__ == "__main__":
-    cli.run(main, define_flags, settings=config.names(FinetuningConfig))
+    cli.run(main, define_flags)

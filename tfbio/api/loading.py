@@ -163,7 +163,7 @@ class Model:
 
     @property
     def predicts(self) -> str:
-        """What a call returns, "entities", "labels" (scores, too) or "answers".
+        """The results of a call: "entities", "labels" (also scores) or "answers".
 
         "" for an encoder without a head.
         """
