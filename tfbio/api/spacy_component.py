@@ -26,7 +26,7 @@ from spacy import util
 from spacy.language import Language
 from spacy.tokens import Doc, Span, SpanGroup
 
-from tfbio.base import file_paths
+from tfbio.base import file_paths, storage
 from tfbio.base.errors import UserError
 
 if TYPE_CHECKING:
@@ -235,8 +235,7 @@ class TfbioNer:
             run, predictor.inference.model, settings, predictor.calibration
         )
         # The folder may be the one that the model was loaded from.
-        unfinished = f"{os.fspath(path).rstrip('/')}.unfinished"
-        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished = storage.unfinished_folder(path)
         fine_tuned_writer.write_trial(unfinished, tuned)
         shutil.rmtree(path, ignore_errors=True)
         os.rename(unfinished, path)

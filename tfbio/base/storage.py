@@ -277,6 +277,20 @@ def remove_folder(path: str | os.PathLike) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
+def unfinished_folder(path: str | os.PathLike) -> str:
+    """Returns the path beside a local folder under which it is written until it is complete.
+
+    A folder that an earlier command left there is removed. The caller makes the new one, and
+    renames it to `path`.
+
+    Args:
+      path: the folder that will be there.
+    """
+    folder = f"{os.fspath(path).rstrip('/')}.unfinished"
+    shutil.rmtree(folder, ignore_errors=True)
+    return folder
+
+
 def write_text(path: str | os.PathLike, text: str) -> None:
     """Writes a text file in UTF-8 to local or object storage, whole or not at all; returns nothing.
 

@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from tfbio.base import json_files
+from tfbio.base import json_files, storage
 from tfbio.base.errors import UserError
 from tfbio.export import comparison, model_card
 from tfbio.export.model_card import NOTHING_SAID, Publication
@@ -74,7 +74,7 @@ def to_hugging_face(source: str, target: str, publication: Publication = NOTHING
     settings = _settings(source)
     vocab_file = vocabularies.find_vocabulary(run_of(source))
     _, model = read_model(source)
-    unfinished = _unfinished(target)
+    unfinished = storage.unfinished_folder(target)
     if isinstance(model, Electra):
         _write_electra(unfinished, model, settings["lower_case"], vocab_file)
     else:
@@ -173,7 +173,7 @@ def to_tfbio(source: str, target: str) -> None:
     )
     optimizer = _new_optimizer()
     optimizer._create_all_weights(model.trainable_variables)
-    unfinished = _unfinished(target)
+    unfinished = storage.unfinished_folder(target)
     _write_run(unfinished, written, model, optimizer, vocab_file, keep=1)
     _check(unfinished, model)
     os.rename(unfinished, target)
@@ -217,7 +217,7 @@ def to_tfbio_with_optimizer(
         lower_case=hugging_face_tokenizer.read_lower_case(folder),
         vocab_sha256=vocabularies.sha256_of(vocab_file),
     )
-    unfinished = _unfinished(target)
+    unfinished = storage.unfinished_folder(target)
     keep = settings.run.keep_checkpoint_max
     _write_run(unfinished, written, model, optimizer, vocab_file, keep)
     os.rename(unfinished, target)
@@ -254,7 +254,7 @@ def _convert_fine_tuned(
       ConversionError: the result gives other logits.
     """
     tuned = fine_tuned.read(source)
-    unfinished = _unfinished(target)
+    unfinished = storage.unfinished_folder(target)
     write(unfinished, tuned)
     written = fine_tuned.read(unfinished)
     difference = comparison.fine_tuned_difference(written.model, tuned.model)
@@ -296,7 +296,7 @@ def to_original_electra(source: str, target: str) -> str:
         )
     optimizer = _new_optimizer()
     _, model = read_model(source, optimizer)
-    unfinished = _unfinished(target)
+    unfinished = storage.unfinished_folder(target)
     os.makedirs(unfinished)
     name = f"model.ckpt-{int(optimizer.iterations)}"
     tensorflow1_weights.write(os.path.join(unfinished, name), model, optimizer)
@@ -318,13 +318,6 @@ def _original_code_has(config: PretrainingConfig) -> bool:
         generator_embedding_size=0,
     )
     return (original.encoder, original.generator) == (config.encoder, config.generator)
-
-
-def _unfinished(target: str) -> str:
-    """Returns the folder that becomes the target when it is complete, and removes an old one."""
-    folder = f"{target.rstrip('/')}.unfinished"
-    shutil.rmtree(folder, ignore_errors=True)
-    return folder
 
 
 def _new_optimizer() -> optimization.Adam:

@@ -123,8 +123,7 @@ def write(source: str, target: str) -> str:
             f"{source} has {size:,} bytes of weights, and a file of ONNX holds 2 GB: give "
             "--format=saved_model."
         )
-    unfinished = f"{target.rstrip('/')}.unfinished"
-    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished = storage.unfinished_folder(target)
     _write_tokenizer(unfinished, known)
     path = os.path.join(unfinished, _MODEL)
     content = _converted(known).SerializeToString()

@@ -49,6 +49,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from tfbio.base import storage
 from tfbio.models.encoder import Encoder
 from tfbio.task_types.serving.input_rows import rows
 from tfbio.task_types.serving.served_task import (
@@ -111,8 +112,7 @@ def _write(source: str, target: str, max_sequence_length: int, assets: Path) -> 
             f"--max_sequence_length={length} must be at least 8 and at most "
             f"{config.max_sequence_length}, the positions of the encoder in {source}."
         )
-    unfinished = f"{target.rstrip('/')}.unfinished"
-    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished = storage.unfinished_folder(target)
     folder = os.path.join(unfinished, _VERSION)
     tokenizer = graph_tokenization.load(vocab_file, lower_case)
     if tuned:

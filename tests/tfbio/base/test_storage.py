@@ -212,3 +212,11 @@ def test_a_mounted_folder_has_its_lock_inside(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with storage.only_writer(tmp_path / "mounted"):
         assert list((tmp_path / "mounted").iterdir()) == []
+
+
+def test_what_is_left_of_an_unfinished_folder_is_removed(tmp_path):
+    left = tmp_path / "out.unfinished" / "variables"
+    left.mkdir(parents=True)
+    for path in (tmp_path / "out", f"{tmp_path}/out/"):
+        assert storage.unfinished_folder(path) == str(left.parent)
+        assert not list(tmp_path.iterdir())
