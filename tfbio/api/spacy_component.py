@@ -264,11 +264,20 @@ class TfbioNer:
         """Uses the copy of a model that `to_bytes` returned, and returns the component.
 
         Its files are in a temporary folder as long as the component is.
+
+        Raises:
+          UserError: the name of a file leads out of that folder.
         """
         folder = tempfile.mkdtemp(prefix="tfbio_ner_")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         for name, content in srsly.msgpack_loads(bytes_data).items():
             file = pathlib.Path(folder, name)
+            # Bytes may come from anyone.
+            if ".." in file.parts or not file.is_relative_to(folder):
+                raise UserError(
+                    f"{self.name}: the bytes have a file whose name leads out of its folder, "
+                    f"{name!r}, which is refused."
+                )
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
         return self.from_disk(folder)

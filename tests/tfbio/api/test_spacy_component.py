@@ -7,11 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 
 import pytest
 import spacy
+import srsly
 from spacy.tokens import Doc, DocBin
 
 import tfbio
@@ -227,6 +229,16 @@ def test_a_tagger_of_hugging_face_is_saved(trial, tmp_path):
     del nlp
     gc.collect()
     assert not os.path.exists(folder)
+
+
+@pytest.mark.parametrize("name", ["../out", "trial_0/../../out", "{}/out"])
+def test_bytes_are_written_to_their_folder_alone(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    files = {"config.json": b"{}", name.format(tmp_path): b"x"}
+    component = pipeline("unused").get_pipe("tfbio_ner")
+    with pytest.raises(UserError, match="tfbio_ner: .* a file whose name leads out of its folder"):
+        component.from_bytes(srsly.msgpack_dumps(files))
+    assert not list(tmp_path.rglob("out"))
 
 
 def test_processes_that_tensorflow_does_not_survive_are_refused(trial):
