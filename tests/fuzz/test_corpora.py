@@ -91,8 +91,7 @@ def runs(folder):
         where = [f"--input={inner}", f"--output={folder / 'out'}"]
         if "index" in FLAGS:
             where.append(f"--index={inner / 'index'}")
-        FLAGS(["command", *where, *given["flags"]])
-        module.main(["command"])
+        module.main(FLAGS(["command", *where, *given["flags"], *given.get("arguments", ())]))
     finally:
         for name in set(FLAGS) - before:
             delattr(FLAGS, name)
@@ -291,6 +290,10 @@ FLAGS_OF = {
     "pubmedqa": ("", ["--fold=9"]),
     "bioasq": ("", ["--overwrite"]),
     "ebm_pico": ("", ["--overwrite"]),
+    "bc2gm": ("blurb", ["--strict", "--overwrite"]),
+    "jnlpba": ("blurb", ["--index=x"]),
+    "ncbi_disease": ("blurb", ["--entities=marker"]),
+    "bigbio_kb": ("bigbio_tasks", ["--schema=kb", "--schema=te", "--overwrite"]),
 }
 
 
@@ -302,7 +305,9 @@ def test_commands(name, data):
     given = data.draw(st.lists(st.sampled_from(choices), max_size=2, unique=True))
     if name == "i2b2_2012" and not given:
         given = choices[:1]
-    said = json.dumps({"module": module or name, "flags": given}).encode()
+    arguments = [name] if module == "blurb" else []  # the task
+    typed = {"module": module or name, "flags": given, "arguments": arguments}
+    said = json.dumps(typed).encode()
     files = {f"{name}/{path}": text.encode() for path, text in RELEASES[name][0].items()}
     harness.judge(runs, files | {"flags.json": said})
 
