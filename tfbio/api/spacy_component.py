@@ -19,14 +19,14 @@ import tempfile
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import srsly
 from spacy import util
 from spacy.language import Language
 from spacy.tokens import Doc, Span, SpanGroup
 
-from tfbio.base import file_paths, storage
+from tfbio.base import file_paths, messages, storage
 from tfbio.base.errors import UserError
 
 if TYPE_CHECKING:
@@ -80,8 +80,10 @@ class TfbioNer:
     Args:
       nlp: the pipeline, which is not kept.
       name: the component's name in the pipeline.
-      model: a path as `tfbio.load` takes it, of a model that finds entities. A pipeline that was
-        saved has a copy of the model, which is used instead.
+      model: a path as `tfbio.load` takes it, of a model that finds entities; or a dict with this
+        "path" and with "settings", changed settings as `tfbio.load` takes them, such as
+        {"run.eval_batch_size": 8}. A pipeline that was saved has a copy of the model, which is
+        used instead.
       spans_key: the name of the entities in `doc.spans`.
       set_ents: False to leave `doc.ents` as it is.
       overwrite_ents: True to remove what overlaps the new entities in `doc.ents`; by default the
@@ -91,27 +93,34 @@ class TfbioNer:
         it out.
 
     Raises:
-      UserError: no model is given.
+      UserError: no model is given, or a dict with other keys.
     """
 
     def __init__(
         self,
         nlp: Language,
         name: str,
-        model: str | None,
+        model: str | dict[str, Any] | None,
         spans_key: str,
         set_ents: bool,
         overwrite_ents: bool,
         alignment_mode: Literal["strict", "contract", "expand"],
     ):
-        if not model:
+        given = model if isinstance(model, dict) else {"path": model}
+        if not given.get("path"):
             raise UserError(f"{name} needs a model: write {_EXAMPLE}, with the path of yours.")
+        if unknown := given.keys() - {"path", "settings"}:
+            raise UserError(
+                f"{name}: the model has {messages.quoted(sorted(unknown))}, and takes path and "
+                "settings alone."
+            )
         self.name = name
         self.spans_key = spans_key
         self.set_ents = set_ents
         self.overwrite_ents = overwrite_ents
         self.alignment_mode = alignment_mode
-        self._path = file_paths.absolute(model)
+        self._path = file_paths.absolute(given["path"])
+        self._settings = given.get("settings", {})
         self._model: Model | None = None
         self._has_warned = False
         self._handle_error: Callable = util.raise_error
@@ -138,7 +147,7 @@ class TfbioNer:
         if self._model is None:
             from tfbio.api import loading
 
-            model = loading.load(self._path)
+            model = loading.load(self._path, self._settings)
             if model.predicts != "entities":
                 raise UserError(
                     f"{self.name}: {self._path} holds no model that finds entities in documents: "

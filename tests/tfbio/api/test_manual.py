@@ -54,7 +54,7 @@ def test_the_examples_for_spacy_run(make_trial, tmp_path, monkeypatch, capsys):
     Path("out").mkdir()
     for name in ("bc5cdr_chem", "drugs"):
         Path("out", name).symlink_to(Path(trial).parent)
-    names = run_examples("spacy.md", 10)
+    names = run_examples("spacy.md", 11)
     out = capsys.readouterr().out.splitlines()
     texts = names["texts"]
     expected = [[(x.text, x.start, x.end) for x in own] for own in tfbio.load(trial)(texts)]

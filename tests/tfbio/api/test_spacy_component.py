@@ -217,6 +217,20 @@ def test_a_pipeline_is_saved_with_its_model(trial, tmp_path):
     assert sorted(x.name for x in (tmp_path / "pipeline" / "tfbio_ner").iterdir()) == names
 
 
+def test_settings_go_to_the_model_and_are_saved(trial, tmp_path):
+    settings = {"run.eval_batch_size": 3, "run.precision": "float32"}
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tfbio_ner", config={"model": {"path": trial, "settings": settings}})
+    nlp.to_disk(tmp_path / "pipeline")
+    for each in (nlp, spacy.load(tmp_path / "pipeline")):
+        model = each.get_pipe("tfbio_ner").load()
+        run = model.predictor.config.run
+        assert (run.eval_batch_size, run.precision) == (3, "float32")
+    assert model.path != trial
+    with pytest.raises(UserError, match="has 'batch_size', and takes path and settings alone"):
+        nlp.add_pipe("tfbio_ner", name="x", config={"model": {"path": trial, "batch_size": 3}})
+
+
 def test_a_tagger_of_hugging_face_is_saved(trial, tmp_path):
     conversion.to_hugging_face(trial, str(tmp_path / "theirs"))
     expected = [rows(entities) for entities in tfbio.load(tmp_path / "theirs")(TEXTS)]
