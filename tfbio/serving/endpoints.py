@@ -11,7 +11,8 @@ import pydantic
 from tfbio.api.results import Answer, Entity, Label
 
 
-class _Entities(pydantic.BaseModel):
+# The schema names these classes, so their names are without underscores.
+class Entities(pydantic.BaseModel):
     """The answer of /annotate."""
 
     entities: list[list[Entity]] = pydantic.Field(
@@ -19,7 +20,7 @@ class _Entities(pydantic.BaseModel):
     )
 
 
-class _Label(pydantic.BaseModel):
+class LabelOrScore(pydantic.BaseModel):
     """The label or score of a text or pair."""
 
     label: str | list[str] | float = pydantic.Field(
@@ -30,15 +31,15 @@ class _Label(pydantic.BaseModel):
     )
 
 
-class _Labels(pydantic.BaseModel):
+class Labels(pydantic.BaseModel):
     """The answer of /label."""
 
-    labels: list[_Label] = pydantic.Field(
+    labels: list[LabelOrScore] = pydantic.Field(
         description="For each text or pair, in the order of the request, its label or score."
     )
 
 
-class _Answers(pydantic.BaseModel):
+class Answers(pydantic.BaseModel):
     """The answer of /answer."""
 
     answers: list[Answer] = pydantic.Field(
@@ -83,10 +84,10 @@ def _answers(results: Sequence[Answer]) -> dict[str, Any]:
     return {"answers": [dataclasses.asdict(each) for each in results]}
 
 
-ANNOTATE = Endpoint("/annotate", "Find the entities of texts", ("texts",), _Entities, _entities)
-_LABEL = Endpoint("/label", "Label texts or pairs of texts", ("texts",), _Labels, _labels)
+ANNOTATE = Endpoint("/annotate", "Find the entities of texts", ("texts",), Entities, _entities)
+_LABEL = Endpoint("/label", "Label texts or pairs of texts", ("texts",), Labels, _labels)
 _ANSWER = Endpoint(
-    "/answer", "Answer questions from their contexts", ("questions",), _Answers, _answers
+    "/answer", "Answer questions from their contexts", ("questions",), Answers, _answers
 )
 
 
