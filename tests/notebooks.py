@@ -38,10 +38,9 @@ class Executed:
 
 
 def make_folder(folder: Path) -> Path:
-    """Returns a folder for notebooks that is to others as docs/tutorials is in the repository."""
+    """Returns a folder for notebooks, with nothing of the repository beside it."""
     tutorials = folder / "docs" / "tutorials"
     tutorials.mkdir(parents=True)
-    (folder / "tests").symlink_to(ROOT / "tests")
     # The console command of this checkout.
     command = folder / "bin" / "tfbio"
     command.parent.mkdir()
