@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 from collections.abc import Iterator
 
 import huggingface_hub
@@ -104,7 +105,7 @@ def _errors_in_a_sentence(folder: str, repo: str) -> Iterator[None]:
         cause = error.__cause__ if type(error) is RuntimeError else error
         raise HubError(
             f"--push={repo}: {_reason(cause or error, repo)}. The folder {os.path.abspath(folder)} "
-            f"is complete: `hf upload {repo} {folder}` pushes it, too."
+            f"is complete: `{shlex.join(['hf', 'upload', repo, folder])}` pushes it, too."
         ) from error
 
 

@@ -204,6 +204,10 @@ def test_a_hub_that_cannot_be_reached_is_named(here, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     with pytest.raises(hub.HubError, match=f"me/x: {address} cannot be reached"):
         hub.push(str(tmp_path), "me/x", private=False)
+    # A shell must take the command as it is typed.
+    (tmp_path / "my model").mkdir()
+    with pytest.raises(hub.HubError, match="`hf upload me/x '[^']*/my model'` pushes it, too"):
+        hub.push(str(tmp_path / "my model"), "me/x", private=False)
 
 
 @pytest.mark.parametrize("name", ["a/b/c", "me/-x", "me/a b", "x" * 97])
