@@ -220,4 +220,5 @@ if __name__ == "__main__":
         del sys.modules[_name]
     gc.collect()
     gc.freeze()  # else each program would look for garbage in all of it as it ends
+    gc.set_threshold(50_000, 20, 100)  # and often in what it traces, as in tests/conftest.py
     _run(_serve(sys.argv[1]))
