@@ -7,9 +7,7 @@ mention as a label of its own, which stands inside of the others.
 import gzip
 import json
 import re
-import signal
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -273,29 +271,6 @@ def test_a_run_learns_and_scores(finished, data):
     assert [(x.words, x.tags) for x in examples] == [(x.words, x.tags) for x in gold]
     assert any("|" in tag for tags in predicted for tag in tags)
     assert task.score(gold, predicted) == pytest.approx(scores["trials"][1]["test"])
-
-
-def test_a_run_that_is_killed_goes_on(finished, data, pretrained, tmp_path):
-    folder, command = tmp_path / "out", training(data, pretrained, tmp_path / "out")
-    with forked.Popen([sys.executable, *command], cwd=ROOT) as process:
-        deadline = time.monotonic() + 120
-        while not (folder / "trial_0").exists():
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.05)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert not (folder / "trial_1").exists()
-    assert "trial_0 is complete and is reused" in run(*command)
-    for trial in ("trial_0", "trial_1"):
-        one, other = (
-            tf.train.load_checkpoint(str(x / trial / "model")) for x in (folder, finished[0])
-        )
-        names = [x for x in one.get_variable_to_shape_map() if "VARIABLE_VALUE" in x]
-        assert len(names) > 10
-        for name in names:
-            np.testing.assert_array_equal(one.get_tensor(name), other.get_tensor(name), name)
-    one, other = (json.loads((x / "scores.json").read_text()) for x in (folder, finished[0]))
-    assert (one["mean"], one["std"]) == (other["mean"], other["std"])
 
 
 @pytest.fixture(scope="module")
