@@ -186,13 +186,13 @@ def test_a_run_that_is_killed_at_random_steps_ends_with_the_same_bits(
 ):
     """SIGKILL, and SIGTERM, by which it saves first: the same weights and logged losses.
 
-    By this seed the kills come soon after 40, 30 and 20 more steps, which 400 outlast.
+    By this seed the kills come soon after 40, 30 and 20 more steps, which 200 outlast.
     """
     monkeypatch.syspath_prepend(ROOT / "scripts")
     script = importlib.import_module("kill_and_resume")
     monkeypatch.setattr(script, "subprocess", Forked)
     command = ["kill_and_resume.py", f"--examples={examples_folder}"]
-    command += ["--kills=3", "--steps=400", "--seed=2620", "--set=train_batch_size=4"]
+    command += ["--kills=3", "--steps=200", "--seed=2620", "--set=train_batch_size=4"]
     command += ["--set=encoder.num_hidden_layers=1", "--set=encoder.hidden_size=32"]
     command += ["--set=encoder.embedding_size=32", "--set=encoder.intermediate_size=64"]
     monkeypatch.setattr(sys, "argv", command)
