@@ -19,14 +19,7 @@ has a score is not run again, and an interrupted run goes on.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import os
-import re
-import resource
-import shlex
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,14 +30,12 @@ from absl import flags
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.command import require
-from scripts import families_report
-from scripts.families import FAMILIES, FINETUNING, SMALL_FINETUNING, TASKS, TRIALS, Family
-from tfbio.base import cli, errors, path_checks, storage
-from tfbio.base.manifests import Manifest, read_manifest
+from scripts import comparison, families_report
+from scripts.families import FAMILIES, TASKS, Family
+from tfbio.base import cli, path_checks, storage
 from tfbio.objectives import objective_cost
 from tfbio.reporting import curves
 
-ROOT = Path(__file__).resolve().parents[1]
 FLAGS = flags.FLAGS
 
 TOKENS, SEARCH_TOKENS = 30_000_000, 3_000_000  # of text, without padding and special tokens
@@ -78,16 +69,12 @@ def define_flags() -> None:
     flags.DEFINE_bool("small", False, "Try the commands: few tokens, an encoder that learns none.")
 
 
-class Comparison:
-    """The runs in a folder, and the scores that are there.
+class FamilyComparison(comparison.Comparison):
+    """The runs of the families in a folder, and the scores that are there.
 
     Args:
-      folder: the folder of all output.
-      documents: the folder of other documents; "": those of the shipped files are made.
-      task_data: TASK=FOLDER for each further task to fine-tune on.
-      results: the file of the scores; "": scores.jsonl in `folder`.
+      folder, documents, task_data, results, small: see `Comparison`.
       precision: `run.precision` of pretraining.
-      small: True to try the commands.
 
     Raises:
       UsageError: a task is not known, or is given twice.
@@ -103,24 +90,12 @@ class Comparison:
         precision: str = "auto",
         small: bool = False,
     ) -> None:
-        self.folder, self.precision, self.small = folder, precision, small
-        self.makes_documents = not documents
-        if documents:
-            read_manifest(documents, "documents")
-        self.documents = documents or f"{folder}/documents"
-        self.data = {"sentence_roles": f"{folder}/sentence_roles"}
-        for pair in task_data:
-            task, _, data = pair.partition("=")
-            if task not in TASKS or task in self.data or not data:
-                raise errors.UsageError(
-                    f"--task_data={pair} is not TASK=FOLDER, TASK one of "
-                    f"{', '.join(list(TASKS)[1:])}, each once."
-                )
-            if not os.path.isdir(data):
-                raise errors.UserError(f"--task_data={pair}: {data} is no folder.")
-            self.data[task] = data
-        self.scores = Path(results or Path(folder, "scores.jsonl"))
-        self.records = _read(self.scores)
+        super().__init__(folder, documents, task_data, results, small)
+        self.precision = precision
+
+    def report(self) -> None:
+        """Writes comparison.md and comparison.png."""
+        families_report.write(self.records, self.folder)
 
     def run(self, names: Sequence[str], seeds: int) -> None:
         """Makes the data, then runs what has no score yet: one seed of each family, then the next.
@@ -129,38 +104,14 @@ class Comparison:
           names: the keys in `FAMILIES` of the families to run.
           seeds: how many, from 0.
         """
-        self._prepare({FAMILIES[name].examples for name in names})
+        objectives = sorted({FAMILIES[name].examples for name in names})
+        self.prepare((objective, f"--objective={objective}") for objective in objectives)
         for seed in range(seeds):
             for name in names:
                 self._seed(name, FAMILIES[name], seed)
         for name in names:
             self._cost(name, FAMILIES[name])
-        self._report()
-
-    def _prepare(self, objectives: set[str]) -> None:
-        """Makes documents, vocabulary, labelled sentences and the examples of each objective."""
-        if self.makes_documents:
-            small = " --max_articles=600 --workers=1" if self.small else ""
-            _python(f"-m data_prep.documents --output={self.documents}{small}")
-        vocabulary = f"{self.folder}/vocab.txt"
-        size = 1500 if self.small else 8192
-        _python(
-            f"-m data_prep.vocabulary --documents={self.documents} --output={vocabulary} "
-            f"--size={size}"
-        )
-        _python(
-            f"-m data_prep.sentence_roles --documents={self.documents} "
-            f"--output={self.data['sentence_roles']}"
-        )
-        for objective in sorted(objectives):
-            _python(
-                f"-m data_prep.examples --documents={self.documents} --vocab={vocabulary} "
-                f"--output={self._examples(objective)} --objective={objective} "
-                "--sequence_length=128" + (" --workers=1" if self.small else "")
-            )
-
-    def _examples(self, objective: str) -> str:
-        return f"{self.folder}/examples_{objective}"
+        self.report()
 
     def _seed(self, name: str, family: Family, seed: int) -> None:
         """Pretrains and fine-tunes a family with a seed, after the search for its learning rate."""
@@ -174,14 +125,14 @@ class Comparison:
             for start in ("pretrained", *(["random"] if seed == 0 else []))
         ]
         digest = self._digest(family, settings)
-        if all(self._found(key, self._digest_of(key, digest)) for key in (pretrained, *tuned)):
+        if all(self.found(key, self._digest_of(key, digest)) for key in (pretrained, *tuned)):
             return
         model_dir = f"{self.folder}/pretrained/{name}_seed_{seed}"
         self._pretrain(family, settings, model_dir)
-        if not self._found(pretrained, digest):
+        if not self.found(pretrained, digest):
             figures = curves.read_run(model_dir)["heldout"]
             config = family.config(settings)
-            self._add(
+            self.add(
                 pretrained,
                 digest,
                 learning_rate=settings["learning_rate"],
@@ -191,8 +142,9 @@ class Comparison:
                 held_out={tag: points[-1][1] for tag, points in figures.items()},
             )
         for key in tuned:
-            if not self._found(key, self._digest_of(key, digest)):
-                self._finetune(key, self._digest_of(key, digest), model_dir)
+            if not self.found(key, self._digest_of(key, digest)):
+                folder = f"{name}_seed_{seed}_{key['start']}"
+                self.finetune(key, self._digest_of(key, digest), model_dir, folder)
 
     def _learning_rate(self, name: str, family: Family) -> float:
         """Returns the learning rate with the lowest held-out loss, and runs the search before."""
@@ -202,12 +154,12 @@ class Comparison:
             settings = self._settings(family, tokens, rate, seed=0)
             digest = self._digest(family, settings)
             key = {"stage": "search", "family": name, "learning_rate": rate}
-            if not (record := self._found(key, digest)):
+            if not (record := self.found(key, digest)):
                 model_dir = f"{self.folder}/searched/{name}_{rate:g}"
                 self._pretrain(family, settings, model_dir)
                 loss = curves.read_run(model_dir)["heldout"]["loss"][-1][1]
                 steps = settings["num_train_steps"]
-                record = self._add(key, digest, steps=steps, tokens=tokens, held_out_loss=loss)
+                record = self.add(key, digest, steps=steps, tokens=tokens, held_out_loss=loss)
             losses[rate] = record["held_out_loss"]
         # A run whose loss is not finite has lost.
         return min(losses, key=lambda rate: (not math.isfinite(losses[rate]), losses[rate]))
@@ -218,21 +170,21 @@ class Comparison:
         settings = self._settings(family, SMALL_TOKENS, family.learning_rates[0], seed=0)
         settings |= {"num_train_steps": long, "num_warmup_steps": long, "run.num_eval_batches": 1}
         digest, key = self._digest(family, settings), {"stage": "cost", "family": name}
-        if self._found(key, digest):
+        if self.found(key, digest):
             return
         seconds = {}
         for steps in (short, long):
             model_dir = f"{self.folder}/cost/{name}_{steps}"
             storage.remove_folder(model_dir)
-            before = _cpu_seconds()
+            before = comparison.cpu_seconds()
             self._pretrain(family, settings | {"run.stop_at_step": steps % long}, model_dir)
-            seconds[steps] = _cpu_seconds() - before
+            seconds[steps] = comparison.cpu_seconds() - before
         per_step = (seconds[long] - seconds[short]) / (long - short)
-        self._add(key, digest, cpu_seconds_per_step=per_step, processor=_processor())
+        self.add(key, digest, cpu_seconds_per_step=per_step, processor=comparison.processor())
 
     def _settings(self, family: Family, tokens: int, rate: float, seed: int) -> dict[str, object]:
         """Returns the settings of a run on so many tokens, by their names."""
-        manifest = self._manifest(family)
+        manifest = self.manifest(family.examples)
         counts = manifest.counts
         vocab_size = manifest.settings["vocab_size"]
         batch = family.config(family.settings(vocab_size, 100, rate, seed, self.small))
@@ -244,128 +196,25 @@ class Comparison:
             "run.precision": self.precision,
         }
 
-    def _manifest(self, family: Family) -> Manifest:
-        return read_manifest(self._examples(family.examples), "examples")
-
     def _digest(self, family: Family, settings: dict[str, object]) -> str:
         """Returns a short hash of what a run's result depends on."""
-        documents = self._manifest(family).settings["documents_sha256"]
+        documents = self.manifest(family.examples).settings["documents_sha256"]
         learnt = {name: value for name, value in settings.items() if not name.startswith("run.")}
-        return _short_hash([family.recipe, learnt, self.precision, documents])
+        return comparison.short_hash([family.recipe, learnt, self.precision, documents])
 
     def _digest_of(self, key: dict[str, object], pretraining: str) -> str:
         """Returns that of pretraining, or of the fine-tuning that follows it."""
         if key["stage"] == "pretraining":
             return pretraining
-        return _short_hash([pretraining, self._finetuning(str(key["task"]))])
-
-    def _finetuning(self, task: str) -> str:
-        """Returns the flags of the settings of fine-tuning."""
-        return " ".join([FINETUNING, TASKS[task], *([SMALL_FINETUNING] if self.small else [])])
+        return self.digest_of_finetuning(str(key["task"]), pretraining)
 
     def _pretrain(self, family: Family, settings: dict[str, object], model_dir: str) -> None:
         """Pretrains to the end, or goes on."""
         changes = " ".join(f"--set {name}={value}" for name, value in settings.items())
-        _python(
-            f"run_pretraining.py --examples={self._examples(family.examples)} "
+        comparison.python(
+            f"run_pretraining.py --examples={self.examples(family.examples)} "
             f"--hparams=hparams/{family.recipe} --model_dir={model_dir} {changes}"
         )
-
-    def _finetune(self, key: dict[str, object], digest: str, model_dir: str) -> None:
-        """Fine-tunes with each seed, and keeps the scores on the test set."""
-        task, start = str(key["task"]), key["start"]
-        output = f"{self.folder}/finetuned/{task}/{key['family']}_seed_{key['seed']}_{start}"
-        _python(
-            f"run_finetuning.py --task={task} --data_dir={self.data[task]} "
-            f"--init_checkpoint={model_dir} --output_dir={output} {self._finetuning(task)} "
-            f"--set num_trials={TRIALS}" + (" --from_scratch" if start == "random" else "")
-        )
-        scores = json.loads(Path(ROOT, output, "scores.json").read_text(encoding="utf-8"))
-        metric = scores["metric"]
-        values = [trial["test"][metric] for trial in scores["trials"]]
-        self._add(key, digest, metric=metric, scores=values)
-
-    def _found(self, key: dict[str, object], digest: str) -> dict | None:
-        """Returns the record of a run, or None.
-
-        Raises:
-          UserError: the run had other settings or documents.
-        """
-        for record in self.records:
-            if key.items() <= record.items():
-                if record["settings"] != digest:
-                    raise errors.UserError(
-                        f"{self.scores} has a score of other settings or documents for "
-                        f"{json.dumps(key)}: give another --results and --output."
-                    )
-                return record
-        return None
-
-    def _add(self, key: dict[str, object], digest: str, **figures: object) -> dict:
-        """Keeps a record, and writes the report anew."""
-        record = {**key, **figures, "settings": digest}
-        self.records.append(record)
-        self.scores.parent.mkdir(parents=True, exist_ok=True)
-        lines = [json.dumps(record) + "\n" for record in self.records]
-        storage.write_text(self.scores, "".join(lines))
-        self._report()
-        return record
-
-    def _report(self) -> None:
-        """Writes comparison.md and comparison.png."""
-        families_report.write(self.records, self.folder)
-
-
-def _read(path: Path) -> list[dict]:
-    """Reads the scores that are there.
-
-    Raises:
-      UserError: a line is none.
-    """
-    if not path.exists():
-        return []
-    try:
-        records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        stages = {record["stage"] for record in records}
-    except (ValueError, KeyError, TypeError) as error:
-        raise errors.UserError(f"--results={path} has a line that is no score.") from error
-    unknown = stages - {"search", "pretraining", "finetuning", "cost"}
-    if unknown:
-        raise errors.UserError(f"--results={path} has a line of an unknown stage, {unknown.pop()}.")
-    return records
-
-
-def _short_hash(settings: object) -> str:
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _python(command: str) -> None:
-    """Prints a command, and runs it with this Python in the project's folder.
-
-    Raises:
-      UserError: it failed.
-      KeyboardInterrupt: it was interrupted.
-    """
-    print(f"\npython {command}", flush=True)
-    done = subprocess.run([sys.executable, *shlex.split(command)], cwd=ROOT, check=False)
-    if done.returncode == 130:  # Ctrl-C, see docs/commands.md
-        raise KeyboardInterrupt
-    if done.returncode:
-        raise errors.UserError(f"this command ended with exit code {done.returncode}: {command}")
-
-
-def _cpu_seconds() -> float:
-    """Returns the CPU time of all commands so far."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
-
-
-def _processor() -> str:
-    """Returns the processor's name and number of cores."""
-    cpuinfo = Path("/proc/cpuinfo")
-    text = cpuinfo.read_text(encoding="utf-8") if cpuinfo.exists() else ""
-    name = re.search(r"^model name\s*: (.*)$", text, re.MULTILINE)
-    return f"{os.cpu_count()} cores of {name[1] if name else 'an unknown processor'}"
 
 
 def main(argv: list[str]) -> None:
@@ -375,7 +224,7 @@ def main(argv: list[str]) -> None:
     if FLAGS.results:
         path_checks.require_output("results", FLAGS.results, is_folder=False)
     require("official=tf-models-official")  # for LAMB
-    comparison = Comparison(
+    families = FamilyComparison(
         FLAGS.output,
         FLAGS.documents or "",
         FLAGS.task_data,
@@ -383,7 +232,7 @@ def main(argv: list[str]) -> None:
         FLAGS.precision,
         FLAGS.small,
     )
-    comparison.run(FLAGS.family, FLAGS.seeds)
+    families.run(FLAGS.family, FLAGS.seeds)
     print(f"\n{Path(FLAGS.output, 'comparison.md')}")
 
 

@@ -2,58 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
+from scripts import scores
 from scripts.families import FAMILIES
 from tfbio.base import storage
-
-# How many standard errors of their difference two means must be apart.
-STANDARD_ERRORS = 2.0
-
-
-def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    """Returns the mean and its standard error, which is NaN for one value.
-
-    Args:
-      values: one for each seed, at least one.
-    """
-    mean = statistics.fmean(values)
-    if len(values) < 2:
-        return mean, math.nan
-    return mean, statistics.stdev(values) / math.sqrt(len(values))
-
-
-def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Returns the ends of the 95 % interval of the mean, by Student's t; NaN for one value.
-
-    Args:
-      values: one for each seed.
-    """
-    from scipy import stats
-
-    mean, error = mean_and_error(values)
-    half = error * stats.t.ppf(0.975, len(values) - 1) if len(values) > 1 else math.nan
-    return mean - half, mean + half
-
-
-def standard_errors_apart(values: Sequence[float], others: Sequence[float]) -> float:
-    """Returns the difference of two means over the standard error of that difference.
-
-    Args:
-      values: one for each seed.
-      others: those that they are compared with.
-
-    Returns:
-      A float; NaN if one has fewer than two values. Infinite if neither varies.
-    """
-    (mean, error), (other, other_error) = mean_and_error(values), mean_and_error(others)
-    deviation = math.hypot(error, other_error)
-    if math.isnan(deviation):
-        return math.nan
-    return (mean - other) / deviation if deviation else math.copysign(math.inf, mean - other)
 
 
 def write(records: Sequence[dict], folder: str) -> None:
@@ -66,20 +21,11 @@ def write(records: Sequence[dict], folder: str) -> None:
     text = [
         "# Families of models at one small size\n",
         *_pretraining(records),
-        *(line for task in _tasks(records) for line in _scores(records, task)),
+        *(line for task in scores.tasks(records) for line in _scores(records, task)),
     ]
     if _draw(records, Path(folder, "comparison.png")):
         text.append("![Scores against the CPU time of pretraining](comparison.png)")
     storage.write_text(Path(folder, "comparison.md"), "\n".join(text) + "\n")
-
-
-def _of(records: Sequence[dict], stage: str, **key: object) -> list[dict]:
-    """Returns the records of a stage that have these values."""
-    return [x for x in records if x["stage"] == stage and key.items() <= x.items()]
-
-
-def _tasks(records: Sequence[dict]) -> list[str]:
-    return list(dict.fromkeys(record["task"] for record in _of(records, "finetuning")))
 
 
 def cpu_minutes(records: Sequence[dict], family: str) -> float | None:
@@ -89,7 +35,10 @@ def cpu_minutes(records: Sequence[dict], family: str) -> float | None:
       records: the lines of scores.jsonl.
       family: its key in `FAMILIES`.
     """
-    costs, runs = _of(records, "cost", family=family), _of(records, "pretraining", family=family)
+    costs, runs = (
+        scores.of(records, "cost", family=family),
+        scores.of(records, "pretraining", family=family),
+    )
     if not costs or not runs:
         return None
     return costs[0]["cpu_seconds_per_step"] * runs[0]["steps"] / 60
@@ -106,8 +55,8 @@ def _pretraining(records: Sequence[dict]) -> list[str]:
     at_the_end = []
     for name, family in FAMILIES.items():
         searched, runs = (
-            _of(records, "search", family=name),
-            _of(records, "pretraining", family=name),
+            scores.of(records, "search", family=name),
+            scores.of(records, "pretraining", family=name),
         )
         if not searched:
             continue
@@ -123,7 +72,7 @@ def _pretraining(records: Sequence[dict]) -> list[str]:
         else:
             cells = ["", *cells, "", "", ""]
         lines.append(f"| {family.title} | {' | '.join(cells)} |")
-    processors = sorted({record["processor"] for record in _of(records, "cost")})
+    processors = sorted({record["processor"] for record in scores.of(records, "cost")})
     if processors:
         lines.append(f"\nCPU minutes are those of {' and of '.join(processors)}.")
     if at_the_end:
@@ -136,7 +85,7 @@ def _pretraining(records: Sequence[dict]) -> list[str]:
 
 def _scores(records: Sequence[dict], task: str) -> list[str]:
     """Returns the table of a task's scores on the test set, with a sentence on what it shows."""
-    metric = _of(records, "finetuning", task=task)[0]["metric"]
+    metric = scores.of(records, "finetuning", task=task)[0]["metric"]
     lines = [
         f"## {task}: {metric} on the test set, %\n",
         "| family | seeds of pretraining | pretrained | 95 % interval | random weights "
@@ -148,11 +97,11 @@ def _scores(records: Sequence[dict], task: str) -> list[str]:
         values, others = _values(records, task, name, "pretrained"), _values(records, task, name)
         if not values or not others:
             continue
-        seeds = len(_of(records, "finetuning", task=task, family=name, start="pretrained"))
+        seeds = len(scores.of(records, "finetuning", task=task, family=name, start="pretrained"))
         if seeds == 1:
             of_one_seed.append(family.title)
-        low, high = interval(values)
-        apart[name] = standard_errors_apart(values, others)
+        low, high = scores.interval(values)
+        apart[name] = scores.standard_errors_apart(values, others)
         lines.append(
             f"| {family.title} | {seeds} | {statistics.fmean(values):.2f} | {low:.2f} to {high:.2f}"
             f" | {statistics.fmean(others):.2f} | {apart[name]:.1f} |"
@@ -161,25 +110,23 @@ def _scores(records: Sequence[dict], task: str) -> list[str]:
 
 
 def _values(records: Sequence[dict], task: str, name: str, start: str = "random") -> list[float]:
-    """Returns the scores in percent: the mean of each seed of pretraining.
-
-    Of one seed of pretraining, and of random weights, those of each seed of fine-tuning.
-    """
-    found = _of(records, "finetuning", task=task, family=name, start=start)
-    of_seeds = [[100 * score for score in record["scores"]] for record in found]
-    if len(of_seeds) == 1:
-        return of_seeds[0]
-    return [statistics.fmean(scores) for scores in of_seeds]
+    """Returns the scores of a family in percent, see `scores.in_percent`."""
+    return scores.in_percent(scores.of(records, "finetuning", task=task, family=name, start=start))
 
 
 def _verdict(apart: dict[str, float], of_one_seed: Sequence[str]) -> str:
     """Says for which families the task shows that they learnt something."""
-    shown = [FAMILIES[name].title for name, errors in apart.items() if errors >= STANDARD_ERRORS]
-    none = [FAMILIES[name].title for name, errors in apart.items() if errors < STANDARD_ERRORS]
+    shown = [
+        FAMILIES[name].title for name, errors in apart.items() if errors >= scores.STANDARD_ERRORS
+    ]
+    none = [
+        FAMILIES[name].title for name, errors in apart.items() if errors < scores.STANDARD_ERRORS
+    ]
     sentences = []
     if shown:
         sentences.append(
-            f"Pretraining helps by {STANDARD_ERRORS:g} standard errors or more: {'; '.join(shown)}."
+            f"Pretraining helps by {scores.STANDARD_ERRORS:g} standard errors or more: "
+            f"{'; '.join(shown)}."
         )
     if none:
         sentences.append(f"This task shows nothing of: {'; '.join(none)}.")
@@ -195,7 +142,7 @@ def _draw(records: Sequence[dict], path: Path) -> bool:
     """Draws the scores against CPU minutes, a panel for each task; returns False without any."""
     from matplotlib.figure import Figure
 
-    tasks = _tasks(records)
+    tasks = scores.tasks(records)
     minutes = {name: cpu_minutes(records, name) for name in FAMILIES}
     drawn = [name for name in FAMILIES if minutes[name] is not None]
     if not tasks or not drawn:
@@ -211,13 +158,13 @@ def _draw(records: Sequence[dict], path: Path) -> bool:
             if not values or not others:
                 continue
             colour, title = f"C{number}", FAMILIES[name].title
-            for place, scores, mark in ((minutes[name], values, "o"), (0, others, "x")):
-                mean, (low, high) = statistics.fmean(scores), interval(scores)
+            for place, found, mark in ((minutes[name], values, "o"), (0, others, "x")):
+                mean, (low, high) = statistics.fmean(found), scores.interval(found)
                 bars = [[mean - low], [high - mean]]
                 label = title if mark == "o" else None
                 axis.errorbar(place, mean, bars, fmt=mark, capsize=3, color=colour, label=label)
         axis.set(xlabel="CPU minutes of pretraining (x: random weights)", title=task)
-        axis.set_ylabel(f"{_of(records, 'finetuning', task=task)[0]['metric']}, %")
+        axis.set_ylabel(f"{scores.of(records, 'finetuning', task=task)[0]['metric']}, %")
         axis.grid(alpha=0.3)
     panels[0].legend(fontsize=8)
     with storage.written_whole(path) as stream:

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from scripts import compare_families, families_report
+from scripts import compare_families, comparison, families_report
+from scripts import scores as score_statistics
 from scripts.families import COMMON, FAMILIES, HPARAMS
 from tests import forked
 from tfbio.base import config
@@ -74,18 +75,18 @@ def test_one_albert_has_as_many_flops_and_the_other_as_many_parameters():
 
 def test_means_and_intervals_are_those_of_students_t():
     values = [60.0, 62.0, 64.0]
-    assert families_report.mean_and_error(values) == pytest.approx((62, 2 / math.sqrt(3)))
+    assert score_statistics.mean_and_error(values) == pytest.approx((62, 2 / math.sqrt(3)))
     # The 97.5 % quantile with 2 degrees of freedom is 4.303 in every table.
-    low, high = families_report.interval(values)
+    low, high = score_statistics.interval(values)
     assert (low, high) == pytest.approx((62 - 4.303 * 1.1547, 62 + 4.303 * 1.1547), abs=1e-3)
-    assert families_report.standard_errors_apart(values, [50.0, 50.0, 50.0]) == pytest.approx(
+    assert score_statistics.standard_errors_apart(values, [50.0, 50.0, 50.0]) == pytest.approx(
         12 / (2 / math.sqrt(3))
     )
-    assert families_report.standard_errors_apart([1.0, 3.0], [5.0, 7.0]) == pytest.approx(
+    assert score_statistics.standard_errors_apart([1.0, 3.0], [5.0, 7.0]) == pytest.approx(
         -4 / math.sqrt(2)
     )
-    assert all(map(math.isnan, families_report.interval([60.0])))
-    assert math.isnan(families_report.standard_errors_apart([60.0], values))
+    assert all(map(math.isnan, score_statistics.interval([60.0])))
+    assert math.isnan(score_statistics.standard_errors_apart([60.0], values))
 
 
 def record(stage, family="biolm", **figures):
@@ -147,7 +148,7 @@ def typed(monkeypatch):
         return forked.run(command, cwd=cwd)
 
     typed_until = [0]
-    monkeypatch.setattr(compare_families, "subprocess", SimpleNamespace(run=run))
+    monkeypatch.setattr(comparison, "subprocess", SimpleNamespace(run=run))
     return typed, typed_until
 
 
@@ -157,7 +158,7 @@ def test_an_interrupted_comparison_goes_on_and_repeats_nothing(typed, tmp_path):
     def compare(families, seeds=1, until=0):
         commands.clear()
         stop_at[0] = until
-        compare_families.Comparison(str(tmp_path), small=True).run(families, seeds)
+        compare_families.FamilyComparison(str(tmp_path), small=True).run(families, seeds)
         return [command for command in commands if command.startswith("run_")]
 
     def stages():
@@ -192,3 +193,24 @@ def test_an_interrupted_comparison_goes_on_and_repeats_nothing(typed, tmp_path):
         assert len(record["scores"]) == 3
     assert compare(["pubmedbert"]) == []
     assert "| PubMedBERT | 1 |" in (tmp_path / "comparison.md").read_text()
+
+
+def test_the_scores_that_are_committed_can_be_continued(tmp_path):
+    examples = tmp_path / "examples_electra"
+    examples.mkdir()
+    counts = {"tokens": 8_498_905, "examples": 80_284, "heldout_examples": 4099}
+    settings = {
+        "vocab_size": 8192,
+        "documents_sha256": "a95dd948fb649d959ed8014862d7c699ace768ee91bb6ce2ffc8e44ed26b751f",
+    }
+    manifest = {"kind": "examples", "counts": counts, "settings": settings, "shards": []}
+    (examples / "manifest.json").write_text(json.dumps(manifest))
+    results = str(HPARAMS.parent / "benchmarks" / "families.jsonl")
+    families = compare_families.FamilyComparison(
+        str(tmp_path), results=results, precision="bfloat16"
+    )
+    # All three learning rates have a score of these settings, so none is run again: the best one.
+    losses = {record["learning_rate"]: record["held_out_loss"] for record in families.records}
+    assert len(losses) == 3
+    rate = families._learning_rate("bioelectra", FAMILIES["bioelectra"])
+    assert rate == min(losses, key=losses.get)

@@ -1,0 +1,247 @@
+"""Runs the commands of a comparison of encoders and keeps their scores, so that it can go on.
+
+`compare_families.py` and `compare_budgets.py` say what is compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import resource
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from scripts.families import FINETUNING, SMALL_FINETUNING, TASKS, TRIALS
+from tfbio.base import errors, storage
+from tfbio.base.manifests import Manifest, read_manifest
+
+ROOT = Path(__file__).resolve().parents[1]
+STAGES = ("search", "pretraining", "finetuning", "cost")
+
+
+class Comparison:
+    """The runs in a folder, and the scores that are there.
+
+    A subclass says what is run, and writes its report.
+
+    Args:
+      folder: the folder of all output.
+      documents: the folder of other documents; "": those of the shipped files are made.
+      task_data: TASK=FOLDER for each further task to fine-tune on.
+      results: the file of the scores; "": scores.jsonl in `folder`.
+      small: True to try the commands.
+
+    Raises:
+      UsageError: a task is not known, or is given twice.
+      UserError: a folder or file is not what it should be.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        documents: str = "",
+        task_data: Sequence[str] = (),
+        results: str = "",
+        small: bool = False,
+    ) -> None:
+        self.folder, self.small = folder, small
+        self.makes_documents = not documents
+        if documents:
+            read_manifest(documents, "documents")
+        self.documents = documents or f"{folder}/documents"
+        self.data = {"sentence_roles": f"{folder}/sentence_roles"}
+        for pair in task_data:
+            task, _, data = pair.partition("=")
+            if task not in TASKS or task in self.data or not data:
+                raise errors.UsageError(
+                    f"--task_data={pair} is not TASK=FOLDER, TASK one of "
+                    f"{', '.join(list(TASKS)[1:])}, each once."
+                )
+            if not os.path.isdir(data):
+                raise errors.UserError(f"--task_data={pair}: {data} is no folder.")
+            self.data[task] = data
+        self.scores = Path(results or Path(folder, "scores.jsonl"))
+        self.records = _read(self.scores)
+
+    def report(self) -> None:
+        """Writes the report; a subclass does."""
+        raise NotImplementedError
+
+    def prepare(self, examples: Iterable[tuple[str, str]]) -> None:
+        """Makes documents, vocabulary, labelled sentences and examples.
+
+        Args:
+          examples: the name of each folder of examples, and the flags that make it.
+        """
+        if self.makes_documents:
+            small = " --max_articles=600 --workers=1" if self.small else ""
+            python(f"-m data_prep.documents --output={self.documents}{small}")
+        vocabulary = f"{self.folder}/vocab.txt"
+        size = 1500 if self.small else 8192
+        python(
+            f"-m data_prep.vocabulary --documents={self.documents} --output={vocabulary} "
+            f"--size={size}"
+        )
+        python(
+            f"-m data_prep.sentence_roles --documents={self.documents} "
+            f"--output={self.data['sentence_roles']}"
+        )
+        for name, options in examples:
+            python(
+                f"-m data_prep.examples --documents={self.documents} --vocab={vocabulary} "
+                f"--output={self.examples(name)} {options} "
+                "--sequence_length=128" + (" --workers=1" if self.small else "")
+            )
+
+    def examples(self, name: str) -> str:
+        """Returns the path of a folder of examples.
+
+        Args:
+          name: its name in `prepare`.
+        """
+        return f"{self.folder}/examples_{name}"
+
+    def manifest(self, name: str) -> Manifest:
+        """Returns the manifest of a folder of examples.
+
+        Args:
+          name: its name in `prepare`.
+        """
+        return read_manifest(self.examples(name), "examples")
+
+    def digest_of_finetuning(self, task: str, start: str) -> str:
+        """Returns a short hash of what a fine-tuned encoder's score depends on.
+
+        Args:
+          task: the task.
+          start: the short hash of what fine-tuning starts from.
+        """
+        return short_hash([start, self._finetuning(task)])
+
+    def finetune(
+        self, key: dict[str, object], digest: str, init_checkpoint: str, name: str
+    ) -> None:
+        """Fine-tunes with each seed, and keeps the scores on the test set.
+
+        Args:
+          key: names the run, with its "task", and "start" "random" for random weights.
+          digest: `digest_of_finetuning`.
+          init_checkpoint: the folder of the pretrained encoder.
+          name: of the folder of output, in that of the task.
+        """
+        task = str(key["task"])
+        output = f"{self.folder}/finetuned/{task}/{name}"
+        python(
+            f"run_finetuning.py --task={task} --data_dir={self.data[task]} "
+            f"--init_checkpoint={init_checkpoint} --output_dir={output} {self._finetuning(task)} "
+            f"--set num_trials={TRIALS}" + (" --from_scratch" if key["start"] == "random" else "")
+        )
+        scores = json.loads(Path(ROOT, output, "scores.json").read_text(encoding="utf-8"))
+        metric = scores["metric"]
+        values = [trial["test"][metric] for trial in scores["trials"]]
+        self.add(key, digest, metric=metric, scores=values)
+
+    def found(self, key: dict[str, object], digest: str) -> dict | None:
+        """Returns the record of a run, or None.
+
+        Args:
+          key: names the run.
+          digest: the short hash of what its result depends on.
+
+        Raises:
+          UserError: the run had other settings or documents.
+        """
+        for record in self.records:
+            if key.items() <= record.items():
+                if record["settings"] != digest:
+                    raise errors.UserError(
+                        f"{self.scores} has a score of other settings or documents for "
+                        f"{json.dumps(key)}: give another --results and --output."
+                    )
+                return record
+        return None
+
+    def add(self, key: dict[str, object], digest: str, **figures: object) -> dict:
+        """Keeps a record, writes the report anew, and returns the record.
+
+        Args:
+          key: names the run.
+          digest: the short hash of what its result depends on.
+          **figures: the result.
+        """
+        record = {**key, **figures, "settings": digest}
+        self.records.append(record)
+        self.scores.parent.mkdir(parents=True, exist_ok=True)
+        lines = [json.dumps(record) + "\n" for record in self.records]
+        storage.write_text(self.scores, "".join(lines))
+        self.report()
+        return record
+
+    def _finetuning(self, task: str) -> str:
+        """Returns the flags of the settings of fine-tuning."""
+        return " ".join([FINETUNING, TASKS[task], *([SMALL_FINETUNING] if self.small else [])])
+
+
+def _read(path: Path) -> list[dict]:
+    """Reads the scores that are there.
+
+    Raises:
+      UserError: a line is none.
+    """
+    if not path.exists():
+        return []
+    try:
+        records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        stages = {record["stage"] for record in records}
+    except (ValueError, KeyError, TypeError) as error:
+        raise errors.UserError(f"--results={path} has a line that is no score.") from error
+    unknown = stages - set(STAGES)
+    if unknown:
+        raise errors.UserError(f"--results={path} has a line of an unknown stage, {unknown.pop()}.")
+    return records
+
+
+def short_hash(settings: object) -> str:
+    """Returns 16 hexadecimal digits that stand for settings.
+
+    Args:
+      settings: what JSON can hold.
+    """
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def python(command: str) -> None:
+    """Prints a command, and runs it with this Python in the project's folder.
+
+    Args:
+      command: what follows `python`.
+
+    Raises:
+      UserError: it failed.
+      KeyboardInterrupt: it was interrupted.
+    """
+    print(f"\npython {command}", flush=True)
+    done = subprocess.run([sys.executable, *shlex.split(command)], cwd=ROOT, check=False)
+    if done.returncode == 130:  # Ctrl-C, see docs/commands.md
+        raise KeyboardInterrupt
+    if done.returncode:
+        raise errors.UserError(f"this command ended with exit code {done.returncode}: {command}")
+
+
+def cpu_seconds() -> float:
+    """Returns the CPU time of all commands so far."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def processor() -> str:
+    """Returns the processor's name and number of cores."""
+    cpuinfo = Path("/proc/cpuinfo")
+    text = cpuinfo.read_text(encoding="utf-8") if cpuinfo.exists() else ""
+    name = re.search(r"^model name\s*: (.*)$", text, re.MULTILINE)
+    return f"{os.cpu_count()} cores of {name[1] if name else 'an unknown processor'}"
