@@ -56,6 +56,7 @@ BASE = {
     "data_prep.corpora.blurb": ["ddi", "--input=folder", "--output=new", "--index=folder"],
     "data_prep.corpora.i2b2_notes": ["--input=folder", "--output=new", "--year=2012"],
     "scripts/tpu_check.py": ["--hparams=settings.json", f"--compiler={sys.executable}"],
+    "scripts/compare_budgets.py": [],
     "scripts/compare_families.py": [],
     "benchmarks.sentences": [],
 }

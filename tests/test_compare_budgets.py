@@ -1,0 +1,181 @@
+"""The comparison at a budget: what is equal, its arithmetic, its report, its runs."""
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from scripts import budgets_report, compare_budgets, comparison, hugging_face_pretraining
+from scripts.budget_arms import ARMS, ENCODERS, REPLACED_TOKENS, flags
+from scripts.families import HPARAMS
+from tests import forked
+from tfbio.base import config, errors
+from tfbio.objectives.pretraining_config import PretrainingConfig
+
+
+def settings_of(name):
+    options = flags(ENCODERS["4x256"] | ARMS[name].settings(8192, 1000, 32, 1e-3, seed=0))
+    return config.load(PretrainingConfig, "", options.replace("--set ", "").split())
+
+
+def test_the_arms_differ_in_their_objective_alone():
+    electra, mlm, hugging_face = (settings_of(name) for name in ARMS)
+    assert mlm == hugging_face
+    assert (mlm.encoder.num_hidden_layers, mlm.encoder.hidden_size) == (4, 256)
+    assert electra.encoder == mlm.encoder and electra.num_warmup_steps == 100
+    for name in ("train_batch_size", "learning_rate", "optimizer", "schedule", "seed", "run"):
+        assert getattr(electra, name) == getattr(mlm, name)
+    quickstart = json.loads((HPARAMS / "quickstart.json").read_text())
+    assert {name: quickstart.get(name, "electra") for name in REPLACED_TOKENS} == REPLACED_TOKENS
+
+
+def test_a_budget_pays_for_so_many_steps():
+    assert compare_budgets.steps_in(30, 0.5) == 3600
+    assert compare_budgets.steps_in(1, 7) == 10  # fewer teach nothing
+    assert compare_budgets.budgets(["30:3", "0.5:1"]) == [(30.0, 3), (0.5, 1)]
+    for wrong in ("30", "30:0", "-1:1", "nan:1", "inf:1", "a:b", "1:2:3"):
+        with pytest.raises(errors.UsageError, match="MINUTES:SEEDS"):
+            compare_budgets.budgets([wrong])
+
+
+def finetuned(arm, minutes, *scores):
+    """Records of the scores of each seed of pretraining."""
+    task = {"stage": "finetuning", "task": "sentence_roles", "metric": "accuracy"}
+    if arm == "random":
+        return [{**task, "arm": arm, "start": "random", "scores": scores[0]}]
+    key = {**task, "arm": arm, "minutes": minutes, "start": "pretrained"}
+    return [{**key, "seed": seed, "scores": each} for seed, each in enumerate(scores)]
+
+
+def pretrained(arm, minutes, cpu_seconds):
+    return {
+        "stage": "pretraining",
+        "arm": arm,
+        "minutes": minutes,
+        "seed": 0,
+        "steps": 3600,
+        "batch": 16,
+        "tokens": 7_000_000,
+        "cpu_seconds": cpu_seconds,
+        "held_out": {"loss": 5.5},
+    }
+
+
+def test_the_report_says_what_is_shown_and_what_is_not(tmp_path):
+    search = {"stage": "search", "arm": "tfbio_electra", "batch": 16, "steps": 600}
+    cost = {"stage": "cost", "form": "bfloat16", "batch": 16, "processor": "2 cores of X"}
+    records = [
+        {**cost, "arm": "tfbio_electra", "cpu_seconds_per_step": 0.5},
+        {**search, "learning_rate": 5e-4, "held_out": {"loss": 6.5, "discriminator_auc": 0.6}},
+        {**search, "learning_rate": 1e-3, "held_out": {"loss": 6.0, "discriminator_auc": 0.7}},
+        {**search, "learning_rate": 2e-3, "held_out": {"loss": float("nan")}},
+        pretrained("tfbio_electra", 30.0, 1860.0),
+        pretrained("hugging_face_mlm", 30.0, None),
+        pretrained("tfbio_mlm", 120.0, 7260.0),
+        *finetuned("random", 0, [0.5, 0.51, 0.52]),
+        *finetuned("tfbio_electra", 30.0, [0.59, 0.60, 0.61], [0.62] * 3, [0.64, 0.65, 0.63]),
+        *finetuned("hugging_face_mlm", 30.0, [0.5] * 3, [0.51] * 3, [0.55] * 3),
+        *finetuned("tfbio_mlm", 120.0, [0.6, 0.62, 0.64]),
+    ]
+    budgets_report.write(records, tmp_path)
+    text = (tmp_path / "budgets.md").read_text()
+    assert "| tfbio, ELECTRA | bfloat16 | 16 | 0.500 |" in text and "2 cores of X" in text
+    # The best comes first, and one that is not finite last.
+    rows = [line for line in text.splitlines() if line.startswith("| tfbio, ELECTRA | 16 |")]
+    assert [row.split(" | ")[2] for row in rows] == ["0.001", "0.0005", "0.002"]
+    assert "discriminator_auc 0.700" in rows[0] and "at an end" not in text
+    assert "| 30 | tfbio, ELECTRA | 1 | 3,600 | 16 | 7,000,000 | 31.0 | loss 5.500 |" in text
+    assert "| 7,000,000 | unknown | loss 5.500 |" in text  # a start was killed
+    # Means of 60, 62 and 64, and 50, 51 and 52 of fine-tuning: deviations of 2 and 1, so errors of
+    # 1.155 and 0.577, and 11 points are 8.5 errors. Hugging Face: 50, 51, 55, a mean of 52 with a
+    # deviation of 2.646 and an error of 1.528: 10 points from 62 are 5.2 errors, and 1 is 0.6.
+    assert "| 0 | random weights | | 51.00 | 48.52 to 53.48 | | |" in text
+    assert "| 30 | tfbio, ELECTRA | 3 | 62.00 | 57.03 to 66.97 | 8.5 | 5.2 |" in text
+    assert "| 30 | Hugging Face, masked words | 3 | 52.00 | 45.43 to 58.57 | 0.6 |  |" in text
+    assert "| 120 | tfbio, masked words | 1 | 62.00 | 57.03 to 66.97 | 8.5 |  |" in text
+    assert "or more: tfbio, ELECTRA (30 min); tfbio, masked words (120 min)." in text
+    assert "shows nothing: Hugging Face, masked words (30 min)." in text
+    assert "of fine-tuning alone: tfbio, masked words (120 min)." in text
+    assert (tmp_path / "budgets.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.fixture
+def typed(monkeypatch):
+    """Runs the commands, Hugging Face's in this process; gives those that were run.
+
+    The clock of CPU time is set: an hour before each command, and 0.5 s more for each step.
+    """
+    typed, typed_until, clock = [], [0], [0.0]
+    threads = torch.get_num_threads()
+
+    def run(command, cwd, check):
+        typed.append(" ".join(command[1:]))
+        if len(typed) == typed_until[0]:
+            raise KeyboardInterrupt
+        options = dict(each.split("=") for each in command if each.startswith(("num", "run.stop")))
+        steps = int(options.get("run.stop_at_step", 0)) or int(options.get("num_train_steps", 0))
+        clock[0] += 3600 + 0.5 * steps
+        if command[2] == "scripts.hugging_face_pretraining":
+            monkeypatch.setattr(sys, "argv", command[2:])
+            hugging_face_pretraining.main()
+            return SimpleNamespace(returncode=0)
+        return forked.run(command, cwd=cwd)
+
+    monkeypatch.setattr(comparison, "subprocess", SimpleNamespace(run=run))
+    monkeypatch.setattr(comparison, "cpu_seconds", lambda: clock[0])
+    monkeypatch.setattr(comparison, "TRIALS", 2)
+    yield typed, typed_until
+    torch.set_num_threads(threads)
+
+
+def test_an_interrupted_comparison_goes_on_and_repeats_nothing(typed, documents_folder, tmp_path):
+    commands, stop_at = typed
+
+    def compare(until=0, **options):
+        commands.clear()
+        stop_at[0] = until
+        compared = compare_budgets.BudgetComparison(
+            str(tmp_path), str(documents_folder), small=True
+        )
+        compared.run(["hugging_face_mlm"], options.get("of", [(0.1, 1)]))
+        return [command for command in commands if "data_prep" not in command]
+
+    def records():
+        lines = (tmp_path / "scores.jsonl").read_text().splitlines()
+        return {record["stage"]: record for record in map(json.loads, lines)}
+
+    # Vocabulary, labelled sentences, examples, two runs of the cost, the search, the run itself.
+    with pytest.raises(KeyboardInterrupt):
+        compare(until=7)
+    assert records().keys() == {"cost", "search"}
+    model_dir = tmp_path / "pretrained" / "hugging_face_mlm_0.1_seed_0"
+    assert json.loads(Path(f"{model_dir}.cpu_seconds.json").read_text()) == [0.0]
+    assert records()["cost"]["cpu_seconds_per_step"] == 0.5
+    pretraining, *tuning = compare()
+    assert pretraining.startswith("-m scripts.hugging_face_pretraining")
+    assert [("--from_scratch" in command) for command in tuning] == [False, True]
+    assert all(f"--init_checkpoint={model_dir}" in command for command in tuning)
+    run = records()["pretraining"]
+    result = json.loads((model_dir / "result.json").read_text())
+    assert run["held_out"] == result["held_out"] and run["steps"] == 10
+    # The start that was interrupted took no time.
+    assert run["cpu_seconds"] == 3600 + 0.5 * 10
+    for name in ("hugging_face_mlm_0.1_seed_0", "random"):
+        kept = tmp_path / "finetuned" / "sentence_roles" / name / "scores.json"
+        trials = json.loads(kept.read_text())["trials"]
+        assert len(trials) == 2
+        start = "random" if name == "random" else "pretrained"
+        lines = (tmp_path / "scores.jsonl").read_text().splitlines()
+        (record,) = (x for x in map(json.loads, lines) if x.get("start") == start)
+        assert record["scores"] == [trial["test"]["accuracy"] for trial in trials]
+    assert compare() == []
+    assert "| 0.1 | Hugging Face, masked words | 1 |" in (tmp_path / "budgets.md").read_text()
+    # Other settings are refused.
+    text = (tmp_path / "scores.jsonl").read_text()
+    digest = json.loads(text.splitlines()[1])["settings"]
+    (tmp_path / "scores.jsonl").write_text(text.replace(digest, "of an earlier encoder"))
+    with pytest.raises(errors.UserError, match="other settings or documents"):
+        compare()
