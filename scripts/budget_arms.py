@@ -123,7 +123,7 @@ ARMS = {
     "tfbio_mlm": Arm("tfbio, masked words", _TFBIO, _TFBIO_FORMS, MASKED_WORDS),
     "hugging_face_mlm": Arm(
         "Hugging Face, masked words",
-        "-m scripts.hugging_face_pretraining",
+        "-m scripts.train_hugging_face",
         _HUGGING_FACE_FORMS,
         MASKED_WORDS,
     ),

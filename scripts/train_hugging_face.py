@@ -1,6 +1,6 @@
 r"""Pretrains a masked language model with Hugging Face `transformers` on PyTorch.
 
-  python -m scripts.hugging_face_pretraining --examples=out/examples --model_dir=out/bert \
+  python -m scripts.train_hugging_face --examples=out/examples --model_dir=out/bert \
       --set objective=mlm --set run.precision=bfloat16 --compile
 
 `compare_budgets.py` runs it. As in the `run_mlm.py` of `transformers`, the texts lie one after
@@ -184,8 +184,6 @@ class Run:
         data = batches(blocks, size, self.settings.seed, self.first_step)
         for step, ids in zip(range(self.first_step, end), data, strict=False):
             loss = self.trainer.step(ids, step)
-            if not np.isfinite(loss):
-                raise UserError(f"step {step}: the loss is {loss}: lower the learning rate.")
             if (step + 1) % every == 0 or step + 1 == end:
                 self._save(step + 1)
                 print(f"step {step + 1:,} of {last:,}: loss {loss:.4f}", flush=True)

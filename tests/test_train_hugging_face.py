@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from scripts import hugging_face_pretraining
+from scripts import train_hugging_face
 from scripts.budget_arms import ARMS, ENCODERS, flags
 from tfbio.base import config
 from tfbio.base.errors import UserError
@@ -35,7 +35,7 @@ def settings_of(**changes):
 def trained(examples_folder, tmp_path_factory):
     """A run without an interruption."""
     folder = tmp_path_factory.mktemp("hugging_face") / "whole"
-    run = hugging_face_pretraining.Run(settings_of(), str(examples_folder), str(folder), False)
+    run = train_hugging_face.Run(settings_of(), str(examples_folder), str(folder), False)
     run.train()
     return run
 
@@ -46,26 +46,26 @@ def test_blocks_are_the_tokens_of_all_examples_in_a_row(examples_folder):
     tokens = np.concatenate(
         [x["input_ids"][x["input_mask"] == 1] for x in data.as_numpy_iterator()]
     )
-    blocks = hugging_face_pretraining.read_blocks(str(examples_folder), "heldout")
+    blocks = train_hugging_face.read_blocks(str(examples_folder), "heldout")
     assert blocks.shape == (len(tokens) // 64, 64)
     np.testing.assert_array_equal(blocks.ravel(), tokens[: blocks.size])
 
 
 def test_each_epoch_has_each_block_once_and_begins_anywhere():
     blocks = np.arange(10)[:, None]
-    data = hugging_face_pretraining.batches(blocks, 3, seed=0, first_step=0)
+    data = train_hugging_face.batches(blocks, 3, seed=0, first_step=0)
     whole = [next(data).ravel().tolist() for _ in range(6)]
     for epoch in (whole[:3], whole[3:]):
         assert len({row for batch in epoch for row in batch}) == 9
     assert whole[:3] != whole[3:]
-    later = hugging_face_pretraining.batches(blocks, 3, seed=0, first_step=4)
+    later = train_hugging_face.batches(blocks, 3, seed=0, first_step=4)
     assert [next(later).ravel().tolist() for _ in range(2)] == whole[4:]
 
 
 def test_the_loss_is_that_of_transformers_and_attention_is_fused(trained):
     trainer = trained.trainer
     trainer.eval()
-    ids = torch.from_numpy(hugging_face_pretraining.read_blocks(trained.examples, "heldout")[:4])
+    ids = torch.from_numpy(train_hugging_face.read_blocks(trained.examples, "heldout")[:4])
     masked = trainer.hide(ids, seed=0, step=0)
     counted = torch.zeros_like(ids).scatter(1, masked.positions, masked.weights.long())
     with torch.no_grad():
@@ -77,7 +77,7 @@ def test_the_loss_is_that_of_transformers_and_attention_is_fused(trained):
 
 def test_a_run_that_was_killed_goes_on_to_the_same_weights(trained, examples_folder, tmp_path):
     folder = tmp_path / "stopped"
-    make = hugging_face_pretraining.Run
+    make = train_hugging_face.Run
     make(settings_of(**{"run.stop_at_step": 5}), str(examples_folder), str(folder), False).train()
     before = torch.load(folder / "checkpoint.pt", weights_only=True)
     assert before["step"] == 5 and not (folder / "result.json").exists()
