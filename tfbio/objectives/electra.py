@@ -16,7 +16,8 @@ from tfbio.models.encoder import Encoder
 from tfbio.models.layers import Dense
 from tfbio.objectives import accumulation, output_weight_gradients
 from tfbio.objectives.accumulation import Part, share_of_mean
-from tfbio.objectives.masked_language_model import MaskedLanguageModelHead, masked_loss, most_likely
+from tfbio.objectives.cross_entropy import most_likely
+from tfbio.objectives.masked_language_model import MaskedLanguageModelHead, masked_loss
 from tfbio.objectives.masking import MaskedBatch, replace_tokens
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.training.gradients import differentiate
@@ -221,7 +222,7 @@ class Electra(keras.layers.Layer):
                 output_weights = self.generator.embeddings.word
             logits = self.generator_head(hidden, masked.positions, output_weights)
         # No gradient flows through the sample (section 2): it is an integer.
-        sharpened = logits / config.temperature
+        sharpened = logits if config.temperature == 1.0 else logits / config.temperature
         if config.disallow_correct:
             sharpened -= 1000.0 * tf.one_hot(masked.ids, config.encoder.vocab_size)
         draw = whole(part.uniform(masked.ids.shape, sample_seed))

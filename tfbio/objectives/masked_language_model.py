@@ -18,6 +18,7 @@ from tfbio.models.layers import Dense, LayerNorm, precise_dtype
 from tfbio.objectives import accumulation, output_weight_gradients
 from tfbio.objectives.accumulation import Part
 from tfbio.objectives.adversarial import adversarial_loss
+from tfbio.objectives.cross_entropy import cross_entropy, most_likely
 from tfbio.objectives.masking import MaskedBatch
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.objectives.sentence_pairs import (
@@ -342,20 +343,6 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         self.output_bias.assign(np.log(share))
 
 
-def most_likely(logits: tf.Tensor) -> tf.Tensor:
-    """Finds the word with a masked language model's highest score at each masked position.
-
-    Args:
-      logits: float32 [B, N, V].
-
-    Returns:
-      int32 [B, N], the numbers of the words.
-    """
-    # In the shape that the product has: another would be a copy on a TPU.
-    rows = tf.reshape(logits, [-1, logits.shape[-1]])
-    return tf.reshape(tf.argmax(rows, axis=-1, output_type=tf.int32), logits.shape[:-1])
-
-
 def masked_loss(logits: tf.Tensor, masked: MaskedBatch, part: Part) -> tf.Tensor:
     """Computes a masked language model's loss on some examples: their share of a mean.
 
@@ -371,5 +358,5 @@ def masked_loss(logits: tf.Tensor, masked: MaskedBatch, part: Part) -> tf.Tensor
     Returns:
       float32 [].
     """
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(masked.ids, logits)
+    losses = cross_entropy(masked.ids, logits)
     return accumulation.share_of_mean(losses, masked.weights, part.masked)
