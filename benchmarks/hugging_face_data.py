@@ -30,6 +30,23 @@ def documents(folder: Path, sequence_length: int, pad_id: int) -> list[np.ndarra
     return [rows, mask]
 
 
+def blocks(folder: Path, sequence_length: int) -> np.ndarray:
+    """Cuts all encoded documents, one after another, into blocks of the full length.
+
+    As `group_texts` of `transformers`' run_mlm.py, which drops what is left at the end. A block
+    begins and ends anywhere in a document.
+
+    Args:
+      folder: see `documents`.
+      sequence_length: L, of a block.
+
+    Returns:
+      int32 [blocks, L], the ids, of which none is padding.
+    """
+    ids = np.load(folder / "ids.npy")
+    return ids[: len(ids) // sequence_length * sequence_length].reshape(-1, sequence_length)
+
+
 def pairs(examples: str, count: int) -> list[np.ndarray]:
     """Reads pairs of segments with a label, as tfbio's training does.
 

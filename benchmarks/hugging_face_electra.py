@@ -16,12 +16,26 @@ from tfbio.text.fast_tokenizer import FastTokenizer
 
 
 class HuggingFaceElectra(HuggingFaceStep):
-    """Generator, discriminator and optimizer, with tfbio's settings."""
+    """Generator, discriminator and optimizer, with tfbio's settings.
 
-    def __init__(self, config: PretrainingConfig, encoder: FastTokenizer):
-        super().__init__(config, encoder)
-        self.discriminator = transformers.ElectraForPreTraining(electra_config(config.encoder))
-        self.generator = transformers.ElectraForMaskedLM(electra_config(config.generator))
+    Args:
+      config, encoder, bfloat16: see `HuggingFaceStep`.
+      attention: the implementation in `transformers`, "sdpa" or "eager".
+    """
+
+    def __init__(
+        self,
+        config: PretrainingConfig,
+        encoder: FastTokenizer,
+        bfloat16: bool = False,
+        attention: str = "sdpa",
+    ):
+        super().__init__(config, encoder, bfloat16)
+        settings = [electra_config(each) for each in (config.encoder, config.generator)]
+        for each in settings:
+            each._attn_implementation = attention
+        self.discriminator = transformers.ElectraForPreTraining(settings[0])
+        self.generator = transformers.ElectraForMaskedLM(settings[1])
         embeddings = self.discriminator.electra.embeddings
         self.generator.electra.embeddings = embeddings
         self.generator.generator_lm_head.weight = embeddings.word_embeddings.weight
@@ -30,20 +44,21 @@ class HuggingFaceElectra(HuggingFaceStep):
     def losses(
         self,
         input_ids: torch.Tensor,
-        attention_mask: torch.Tensor,
+        attention_mask: torch.Tensor | None,
         token_type_ids: torch.Tensor | None = None,
         masked: Masked | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Computes the generator's and the discriminator's loss on one batch, int64 [B, L] each.
 
-        What is hidden is drawn, if it is not given.
+        What is hidden is drawn, if it is not given. Without a mask there is no padding.
         """
         context = {"attention_mask": attention_mask, "token_type_ids": token_type_ids}
         masked, positions, weights = masked or self.mask(input_ids, attention_mask)
         ids = input_ids.gather(1, positions)
         hidden = self.generator.electra(masked, **context).last_hidden_state
         hidden = self.generator.generator_predictions(at_positions(hidden, positions))
-        logits = self.generator.generator_lm_head(hidden)
+        # A sum of 30,000 probabilities needs float32.
+        logits = self.generator.generator_lm_head(hidden).float()
         generator_loss = masked_loss(logits, ids, weights)
         with torch.no_grad():
             ends = torch.softmax(logits, -1).cumsum(-1)
@@ -52,19 +67,28 @@ class HuggingFaceElectra(HuggingFaceStep):
             sampled = torch.where(weights.bool(), sampled, ids)
             corrupted = input_ids.scatter(1, positions, sampled)
             replaced = (corrupted != input_ids).float()
-        logits = self.discriminator(corrupted, **context).logits
+        logits = self.discriminator(corrupted, **context).logits.float()
         each = torch.nn.functional.binary_cross_entropy_with_logits(
             logits, replaced, reduction="none"
         )
+        if attention_mask is None:
+            return generator_loss, each.mean()
         discriminator_loss = (each * attention_mask).sum() / attention_mask.sum()
         return generator_loss, discriminator_loss
+
+    def loss(self, *batch: torch.Tensor | Masked | None) -> torch.Tensor:
+        """Computes the loss of training, float32 [], with the arguments of `losses`."""
+        return self._sum(*self.losses(*batch))
+
+    def _sum(self, generator_loss: torch.Tensor, discriminator_loss: torch.Tensor) -> torch.Tensor:
+        """Weighs the two losses as the settings say."""
+        loss = self.config.generator_weight * generator_loss
+        return loss + self.config.discriminator_weight * discriminator_loss
 
     def step(self, *batch: torch.Tensor | Masked) -> tuple[torch.Tensor, torch.Tensor]:
         """Takes one step of training, with the arguments and the results of `losses`."""
         generator_loss, discriminator_loss = self.losses(*batch)
-        loss = self.config.generator_weight * generator_loss
-        loss = loss + self.config.discriminator_weight * discriminator_loss
-        self.update(loss)
+        self.update(self._sum(generator_loss, discriminator_loss))
         return generator_loss.detach(), discriminator_loss.detach()
 
 

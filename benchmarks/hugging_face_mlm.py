@@ -16,12 +16,24 @@ from tfbio.text.fast_tokenizer import FastTokenizer
 
 
 class HuggingFaceMaskedLanguageModel(HuggingFaceStep):
-    """An encoder with its heads and the optimizer, with tfbio's settings."""
+    """An encoder with its heads and the optimizer, with tfbio's settings.
 
-    def __init__(self, config: PretrainingConfig, encoder: FastTokenizer):
-        super().__init__(config, encoder)
+    Args:
+      config, encoder, bfloat16: see `HuggingFaceStep`.
+      attention: the implementation in `transformers`, "sdpa" or "eager".
+    """
+
+    def __init__(
+        self,
+        config: PretrainingConfig,
+        encoder: FastTokenizer,
+        bfloat16: bool = False,
+        attention: str = "sdpa",
+    ):
+        super().__init__(config, encoder, bfloat16)
         family = family_of(config)
         settings = model_config(family, config.encoder, encoder.pad_id)
+        settings._attn_implementation = attention
         if family == "Bert":
             self.model = transformers.BertForPreTraining(settings)
             self.body, self.words = self.model.bert, self.model.cls.predictions
@@ -38,7 +50,7 @@ class HuggingFaceMaskedLanguageModel(HuggingFaceStep):
     def losses(
         self,
         input_ids: torch.Tensor,
-        attention_mask: torch.Tensor,
+        attention_mask: torch.Tensor | None,
         token_type_ids: torch.Tensor | None = None,
         labels: torch.Tensor | None = None,
         masked: Masked | None = None,
@@ -46,7 +58,8 @@ class HuggingFaceMaskedLanguageModel(HuggingFaceStep):
         """Computes the loss of the words and that of the pairs, which RoBERTa has not.
 
         Args:
-          input_ids, attention_mask, token_type_ids: int64 [B, L].
+          input_ids, attention_mask, token_type_ids: int64 [B, L]. Without a mask there is no
+            padding.
           labels: int64 [B], of the pairs.
           masked: what is hidden; None: it is drawn.
         """
@@ -60,19 +73,17 @@ class HuggingFaceMaskedLanguageModel(HuggingFaceStep):
         if self.pairs is None:
             return words, None
         pairs = self.pairs(output.pooler_output)
-        return words, torch.nn.functional.cross_entropy(pairs, labels)
+        return words, torch.nn.functional.cross_entropy(pairs.float(), labels)
 
-    def step(self, *batch: torch.Tensor) -> torch.Tensor:
-        """Takes one step of training, with the arguments of `losses`; returns the loss."""
+    def loss(self, *batch: torch.Tensor | None) -> torch.Tensor:
+        """Computes the loss of training, float32 [], with the arguments of `losses`."""
         words, pairs = self.losses(*batch)
-        loss = words if pairs is None else words + pairs
-        self.update(loss)
-        return loss.detach()
+        return words if pairs is None else words + pairs
 
     def own_loss(
         self,
         input_ids: torch.Tensor,
-        attention_mask: torch.Tensor,
+        attention_mask: torch.Tensor | None,
         token_type_ids: torch.Tensor | None = None,
         labels: torch.Tensor | None = None,
         masked: Masked | None = None,
@@ -94,12 +105,6 @@ class HuggingFaceMaskedLanguageModel(HuggingFaceStep):
         words = input_ids.masked_fill(counted == 0, -100)
         output = self.model(masked.input_ids, attention_mask=attention_mask, labels=words, **inputs)
         return output.loss
-
-    def own_step(self, *batch: torch.Tensor) -> torch.Tensor:
-        """Takes one step of training, with the arguments of `own_loss`; returns the loss."""
-        loss = self.own_loss(*batch)
-        self.update(loss)
-        return loss.detach()
 
 
 def family_of(config: PretrainingConfig) -> str:

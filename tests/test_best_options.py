@@ -1,0 +1,92 @@
+"""The search for a peer's best options, and the processes that benchmarks keep."""
+
+import dataclasses
+
+import pytest
+
+from benchmarks import best_options
+from benchmarks.best_options import Tried
+from benchmarks.engine_process import Engine
+from tfbio.base.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """Options of an engine that is made up."""
+
+    size: int = 1
+    fused: bool = False
+
+
+def rate(form):
+    """The larger the faster up to 4, and no faster when fused, which 8 cannot be."""
+    if form.size == 8:
+        raise ValueError("too large|\nfor this machine")
+    return form.size * (0.5 if form.fused else 1.0)
+
+
+def test_each_change_that_is_faster_is_kept():
+    changes = [{"size": 2}, {"fused": True}, {"size": 2}, {"size": 8}, {"size": 4}]
+    tried = list(best_options.search(Form(), changes, rate))
+    # The second {"size": 2} changes nothing.
+    assert [(own.options["size"], own.options["fused"], own.rate) for own in tried] == [
+        *((1, False, 1.0), (2, False, 2.0), (2, True, 1.0), (8, False, 0.0), (4, False, 4.0))
+    ]
+    assert tried[3].problem == "ValueError: too large|"
+    assert best_options.best_of(tried) == tried[-1]
+    lines = best_options.table(tried, lambda options: f"size {options['size']}", "texts/s")
+    assert lines[0] == "| options | texts/s |"
+    assert lines[-2:] == ["| size 8 | ValueError: too large\\| |", "| size 4 | **4.0** |"]
+
+
+def test_medians_and_ratios_are_those_of_the_rounds():
+    assert best_options.medians([[1, 10], [3, 30], [2, 90]]) == [2, 30]
+    assert best_options.ratios([3.0, 1.0], [2.0, 4.0]) == "1.50, 0.25"
+
+
+@pytest.fixture
+def made_up(tmp_path):
+    """Starts a program as an engine."""
+
+    def start(program):
+        (tmp_path / "made_up.py").write_text(program)
+        return Engine("made_up", "--x=3", root=tmp_path)
+
+    return start
+
+
+def test_an_engine_answers_until_it_ends(made_up):
+    engine = made_up(
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        "    request = json.loads(line)\n"
+        "    if request == 0: sys.exit(7)\n"
+        "    print(json.dumps([sys.argv[1], request * 2]), flush=True)\n"
+    )
+    assert [engine.ask(1), engine.ask(5)] == [["--x=3", 2], ["--x=3", 10]]
+    with pytest.raises(UserError, match="an engine ended with exit code 7"):
+        engine.ask(0)
+    engine.end()
+
+
+def test_what_a_process_has_tried_before_it_dies_counts(made_up, capsys):
+    tell = 'print(\'[{"size": %d}, %s, ""]\', flush=True)\n'
+    program = tell % (1, 3.5) + tell % (2, 3.0)
+    tried = best_options.found_by(made_up(program), "it")
+    assert tried == [Tried({"size": 1}, 3.5), Tried({"size": 2}, 3.0)]
+    assert "it: {'size': 1}: 3.5 a second" in capsys.readouterr().err
+    died = "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n"
+    tried = best_options.found_by(made_up(program + died), "it")
+    assert best_options.best_of(tried) == Tried({"size": 1}, 3.5)
+    assert len(tried) == 3 and "exit code -11" in tried[2].problem
+    with pytest.raises(UserError, match="it: no options work"):
+        best_options.found_by(made_up("import sys\nsys.exit(1)\n"), "it")
+
+
+def test_memory_is_the_most_that_the_process_has_had():
+    before = best_options.peak_memory()
+    taken = bytearray(int(before + 64) << 20)  # zeros that are written
+    taken[::4096] = b"x" * len(taken[::4096])
+    after = best_options.peak_memory()
+    del taken
+    assert before + 64 <= after == best_options.peak_memory() < before + 4000
