@@ -36,7 +36,12 @@ To use a trained model on new text:
   python run_finetuning.py --mode=predict --model=work/bc5cdr_chem \
       --input=pubmed26n0001.xml.gz --output=chemicals.jsonl
 
-which finds the entities in plain text, PubMed XML, full texts of PMC (.nxml, .xml, .tar.gz), BioC,
+or, for thousands of files, in several processes, which a later run continues,
+
+  python run_finetuning.py --mode=predict --model=work/bc5cdr_chem \
+      --input='pubmed/*.xml.gz' --output_dir=chemicals
+
+This finds the entities in plain text, PubMed XML, full texts of PMC (.nxml, .xml, .tar.gz), BioC,
 PubTator and BigBio files, and writes JSON lines or the form of --format; in JSON lines, BioC and
 HTML with a score, the product of the probabilities of the words' tags. A model that labels texts
 takes .tsv files with a column text, and writes the probability of each label. One that answers
@@ -56,7 +61,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from tfbio.base import cli, config, device_flags, errors, path_checks, storage
-from tfbio.runs import sweep
+from tfbio.runs import prediction_flags, sweep
 from tfbio.task_types import own_data, stopping, task_table, types
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.protocols import find_protocol
@@ -98,7 +103,12 @@ flags.DEFINE_bool(
     "Start from random weights; only the encoder's shape and vocabulary come from "
     "--init_checkpoint.",
 )
-flags.DEFINE_string("output_dir", "", "Where scores, predictions, weights and logs go.")
+flags.DEFINE_string(
+    "output_dir",
+    "",
+    "Where scores, predictions, weights and logs go. To predict, in place of --output: a folder "
+    "that gets a file for each file of --input; the same command continues a run that was stopped.",
+)
 flags.DEFINE_string(
     "hparams",
     "",
@@ -146,28 +156,7 @@ device_flags.define()
 flags.DEFINE_bool(
     "overwrite", False, "Replace the files of a run with other settings, or an --output."
 )
-flags.DEFINE_string(
-    "model",
-    "",
-    "To predict: a trial's folder, the --output_dir with it (its best on the development set), or "
-    "a fine-tuned model of Hugging Face's.",
-)
-cli.define_list(
-    "input",
-    [],
-    "To predict: a file, a folder or a glob in quotes; -: standard input, which is plain text or "
-    "PubTator, for a model that labels texts a table, for one that answers SQuAD's JSON.",
-)
-flags.DEFINE_string("output", "", "To predict: a file; for brat a folder.")
-flags.DEFINE_enum(
-    "format",
-    "jsonl",
-    ["jsonl", "bioc", "pubtator", "brat", "html", "bigbio"],
-    "To predict: the form of --output; bioc is JSON if that ends in .json, else XML; html is a "
-    "page to look at, with coloured entities; bigbio is Parquet or JSON if that ends in .parquet "
-    "or .json, else JSON lines.",
-)
-
+prediction_flags.define()
 
 # The flags that each mode needs, and their meaning.
 _NEEDED = {
@@ -180,12 +169,12 @@ _NEEDED = {
     "predict": {
         "model": "the --output_dir of a finished run, or a trial in it",
         "input": "the files with the texts",
-        "output": "where the predictions are to go",
+        "output": "where the predictions are to go (or --output_dir)",
     },
 }
 # Further flags that only the other mode takes.
 _NOT_WITH = {
-    "train": ["format"],
+    "train": [*prediction_flags.NAMES],
     "predict": [
         "from_scratch",
         "hparams",
@@ -236,12 +225,16 @@ def _check_flags() -> None:
     """Raises UsageError if a flag is missing, or does not go with the mode."""
     if FLAGS.estimate_for and not FLAGS.dry_run:
         raise errors.UsageError("--estimate_for goes with --dry_run: a run takes what it finds.")
-    for name, meaning in _NEEDED[FLAGS.mode].items():
-        optional = FLAGS.dry_run and name == "output_dir"
-        if not FLAGS[name].value and not optional:
-            raise errors.UsageError(f"--{name} is missing: {meaning}.")
     other = "predict" if FLAGS.mode == "train" else "train"
-    given = [name for name in _NEEDED[other] if FLAGS[name].value]
+    optional = {"output_dir"} if FLAGS.dry_run else set()
+    allowed: set[str] = set()
+    if FLAGS.mode == "predict":
+        allowed, optional = {"output_dir"}, {"output"} if FLAGS.output_dir else set()
+        prediction_flags.check()
+    for name, meaning in _NEEDED[FLAGS.mode].items():
+        if not FLAGS[name].value and name not in optional:
+            raise errors.UsageError(f"--{name} is missing: {meaning}.")
+    given = [name for name in _NEEDED[other] if FLAGS[name].value and name not in allowed]
     given += [name for name in _NOT_WITH[FLAGS.mode] if FLAGS[name].using_default_value is False]
     if given:
         raise errors.UsageError(f"--{given[0]} does not go with --mode={FLAGS.mode}.")
@@ -365,6 +358,9 @@ def _predict() -> None:
     """Uses a fine-tuned model on new text."""
     for text in FLAGS.set:  # each by itself: all other settings are the model's
         config.load(FinetuningConfig, "", [text])
+    if FLAGS.output_dir:
+        prediction_flags.annotate(_make_strategy)
+        return
     from tfbio.runs import predict
 
     predict.predict(

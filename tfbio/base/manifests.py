@@ -26,6 +26,7 @@ COMMANDS = {
     "vocabulary": "python -m data_prep.vocabulary",
     "examples": "python -m data_prep.examples",
     "sentence_roles": "python -m data_prep.sentence_roles",
+    "annotations": "python run_finetuning.py --mode=predict --output_dir",
 }
 
 
@@ -34,7 +35,8 @@ class Manifest:
     """The content of a `manifest.json`, on the data that a finished command wrote.
 
     Attributes:
-      kind: the kind of data: "documents", "vocabulary", "examples" or "sentence_roles".
+      kind: the kind of data, a key of `COMMANDS`: "documents", "vocabulary", "examples",
+        "sentence_roles" or "annotations".
       settings: the settings of the command, by their names, with values as JSON has them.
       counts: the numbers that it counted, such as that of documents, by their names (int or float;
         for the texts left out a dict of them).
@@ -86,8 +88,7 @@ def load_manifest(path: str | os.PathLike, kind: str) -> Manifest:
 
     Args:
       path: the path of the manifest.
-      kind: the expected kind of data, a key of `COMMANDS`: "documents", "vocabulary", "examples" or
-        "sentence_roles".
+      kind: the expected kind of data, a key of `COMMANDS`, such as "documents" or "annotations".
 
     Returns:
       The `Manifest`.

@@ -21,6 +21,8 @@ brat as ID.txt, ID_2.txt and so on, each with its .ann.
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import json
 from collections.abc import Iterator
 
@@ -28,10 +30,13 @@ from tfbio.base import storage
 from tfbio.formats import bigbio, bioc, brat, html_page, pubtator
 from tfbio.formats.annotated_documents import Annotated
 
+# The level of compression that the command gzip has.
+_LEVEL = 6
+
 FORMATS = ("jsonl", "bioc", "pubtator", "brat", "html", "bigbio")
 
 
-def write(path: str, form: str, annotated: Annotated) -> None:
+def write(path: str, form: str, annotated: Annotated, compress: bool = False) -> None:
     """Writes documents with their entities in one of the annotation formats, and returns nothing.
 
     A line of "jsonl" is an object with "id", "text" and "entities", a list of objects with "type",
@@ -43,6 +48,7 @@ def write(path: str, form: str, annotated: Annotated) -> None:
       form: one of `FORMATS`; "bioc" is JSON if the path ends in .json, else XML; "bigbio" is
         Parquet or JSON if the path ends in .parquet or .json, else JSON lines.
       annotated: each document and its entities in the order of their starts.
+      compress: True to compress with gzip; for "jsonl", "pubtator" and "bioc" as JSON.
 
     Raises:
       FormatError: the format cannot hold a text or an id: a control character in BioC's XML, or an
@@ -62,7 +68,10 @@ def write(path: str, form: str, annotated: Annotated) -> None:
         lines = {"jsonl": _jsonl, "bioc": bioc.json_lines, "pubtator": pubtator.lines}[form](
             annotated
         )
-        with storage.written_whole(path) as stream:
+        with storage.written_whole(path) as stream, contextlib.ExitStack() as block:
+            if compress:
+                # Without name and time: the same lines are always the same bytes.
+                stream = block.enter_context(gzip.GzipFile("", "wb", _LEVEL, stream, mtime=0))
             stream.writelines(line.encode() for line in lines)
 
 

@@ -74,7 +74,7 @@ def _predict(
 ) -> None:
     """Reads the inputs, loads the model, and writes its predictions; see `predict`."""
     start = time.monotonic()
-    known = _trained_on(model)
+    known = facts_of(model)
     text = prediction_io.read(known, inputs, output, form) if known else None
     # Imported late: TensorFlow takes seconds, and mistakes should not.
     from tfbio.runs.predictor import Predictor
@@ -87,14 +87,17 @@ def _predict(
     strategy = strategy() if callable(strategy) else strategy
     predictor = Predictor(trial, settings, strategy, overrides)
     if known.new_text == "documents":
-        _tell_splitter()
+        tell_splitter()
     prediction_io.FORMS[known.new_text].write(predictor, text, output, form)
     seconds = time.monotonic() - start
     print(f"{len(text.files)} file(s) read; see {output} ({seconds:.0f} s)", flush=True)
 
 
-def _tell_splitter() -> None:
-    """Prints which package splits sentences, if it is not the best one."""
+def tell_splitter() -> None:
+    """Prints which package splits sentences for a prediction, if it is not the best one.
+
+    Returns nothing.
+    """
     name, version = splitters.resolve("auto")
     if name == splitters.ALWAYS_INSTALLED:
         best, remedy = splitters.BEST_FIRST[0], extras.remedy("data")
@@ -114,8 +117,8 @@ def _check_output(output: str, form: str, overwrite: bool) -> None:
         raise UserError(f"--output: the folder of {output} does not exist.")
 
 
-def _trained_on(model: str) -> TrainedOn | None:
-    """Reads what a model was trained on, without importing TensorFlow.
+def facts_of(model: str) -> TrainedOn | None:
+    """Reads the facts on which a prediction's model was trained, without importing TensorFlow.
 
     Args:
       model: see `predict`.

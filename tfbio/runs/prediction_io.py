@@ -105,7 +105,7 @@ class Documents:
         Raises:
           FormatError: the format cannot hold a text or an id.
         """
-        counts = _Counts()
+        counts = Counts()
         annotated = predictor.annotate(text.items, text.total)
         annotation_formats.write(output, form, counts.of(annotated))
         counts.report()
@@ -280,8 +280,8 @@ def _read_tables(inputs: Sequence[str], pairs: bool | None) -> tuple[list[str], 
     return files, examples
 
 
-class _Counts:
-    """A counter of documents and entities while they are written.
+class Counts:
+    """A counter of a prediction's documents and entities while they are written.
 
     Attributes:
       documents: the documents so far.
@@ -293,7 +293,7 @@ class _Counts:
         self._ids, self._again = set[str](), Counter[str]()
 
     def of(self, annotated: Annotated) -> Annotated:
-        """Counts documents and their entities.
+        """Counts the documents of a prediction, and their entities.
 
         Args:
           annotated: pairs of a document and its entities.
@@ -310,7 +310,10 @@ class _Counts:
             yield document, entities
 
     def report(self) -> None:
-        """Prints the counts, and the ids that several documents have; returns nothing."""
+        """Prints the counts of a prediction, and the ids that several documents have.
+
+        Returns nothing.
+        """
         by_type = f": {counted(self.entities)}" if self.entities else ""
         print(f"{self.documents:,} document(s), {self.entities.total():,} entities{by_type}")
         if self._again:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -16,7 +16,8 @@ from data_prep.sentences import splitters
 from tfbio.formats.annotated_documents import Document, Entity
 from tfbio.formats.task_examples import Example, LabelledText, Question, TaggedSentence
 from tfbio.runs import finetuning_checks, finetuning_data
-from tfbio.task_types import answers, types, words
+from tfbio.runs.step_times import StepTimes
+from tfbio.task_types import answers, prefetching, types, words
 from tfbio.task_types.features import Features
 from tfbio.task_types.finetuning_config import RunConfig
 from tfbio.task_types.inference import Inference
@@ -30,6 +31,24 @@ from tfbio.weights.fine_tuned import config_for_new_text, restore
 
 # Characters of the texts that are in memory at once: those of 1,000 abstracts of PubMed.
 _AT_ONCE = 1_500_000
+
+
+class _Batch(NamedTuple):
+    """Documents that are computed together.
+
+    Attributes:
+      documents: the documents.
+      numbers: for each sentence the number of its document among them.
+      sentences: the sentences that have words.
+      places: for each sentence the characters of its words, see `words_of`.
+      features: the windows of the sentences; None if there are none.
+    """
+
+    documents: list[Document]
+    numbers: list[int]
+    sentences: list[TaggedSentence]
+    places: list[list[tuple[int, int]]]
+    features: Features | None
 
 
 class Predictor:
@@ -49,6 +68,7 @@ class Predictor:
       calibration: the number that `TaskType.calibrate` learnt, or None.
       task_type: the type of the task.
       tokenizer: the encoder's tokenizer.
+      precision: the precision that it computes in, "float32" or "bfloat16".
       inference: the model on its devices, an `Inference`.
 
     Raises:
@@ -77,7 +97,7 @@ class Predictor:
         finetuning_checks.check(
             self.config, self.task_type, encoder, self.tokenizer, trial, strategy
         )
-        precision.set_precision(self.config.run.precision, strategy)
+        self.precision = precision.set_precision(self.config.run.precision, strategy)
         distribution.optimize_for(self.config.run.optimize_for, strategy)
         pad_id = self.tokenizer.pad_id
         if isinstance(strategy, MeshStrategy):
@@ -91,13 +111,17 @@ class Predictor:
         restore(trial, self.inference.model)
 
     def annotate(
-        self, documents: Iterable[Document], total: int | None = None
+        self,
+        documents: Iterable[Document],
+        total: int | None = None,
+        times: StepTimes | None = None,
     ) -> Iterator[tuple[Document, list[Entity]]]:
         """Predicts the entities of documents with the predictor's model, which tags words.
 
         Args:
           documents: any number of documents.
           total: how many, to show progress; None: it is not shown.
+          times: gets the seconds of each step.
 
         Yields:
           A pair of each document and the list of its entities, with type, score and offsets in
@@ -106,21 +130,39 @@ class Predictor:
         Raises:
           TypeError: the model's task type finds no entities.
         """
-        splitter = _splitter()
         with Count("prediction", total, "documents") as count:
-            for batch in _batches(documents, lambda document: len(document.text)):
-                before, numbers, sentences, places = count.done, [], [], []
-                for number, sentence, own in words_of(batch, splitter, self.known.words):
-                    numbers.append(number)
-                    sentences.append(sentence)
-                    places.append(own)
-                    count.at(before)
-                entities: list[list[Entity]] = [[] for _ in batch]
-                of_sentences = self._entities(sentences, places, count, len(batch))
-                for number, own in zip(numbers, of_sentences, strict=True):
-                    entities[number] += own
-                count.at(before + len(batch))
-                yield from zip(batch, entities, strict=True)
+            yield from self.annotate_batches(documents, count.at, times or StepTimes())
+
+    def annotate_batches(
+        self, documents: Iterable[Document], done: Callable[[int], None], times: StepTimes
+    ) -> Iterator[tuple[Document, list[Entity]]]:
+        """Does what `annotate` does, and tells the caller of its progress.
+
+        Another thread reads, splits and tokenizes the next documents while TensorFlow computes,
+        which lets other threads run. The batches depend on the documents alone.
+
+        Args:
+          documents: any number of documents.
+          done: a function that is called with the number of documents that are done.
+          times: gets the seconds of each step.
+
+        Yields:
+          See `annotate`.
+
+        Raises:
+          TypeError: the model's task type finds no entities.
+        """
+        before = 0
+        batches = _batches(times.each("reading", documents), lambda document: len(document.text))
+        prepare = functools.partial(self._prepare, splitter=_splitter(), times=times)
+        for batch in prefetching.ahead(map(prepare, batches)):
+            entities: list[list[Entity]] = [[] for _ in batch.documents]
+            of_sentences = self._entities(batch, before, done, times)
+            for number, own in zip(batch.numbers, of_sentences, strict=True):
+                entities[number] += own
+            before += len(batch.documents)
+            done(before)
+            yield from zip(batch.documents, entities, strict=True)
 
     def label(self, examples: Sequence[LabelledText], show: bool = False) -> Iterator[dict]:
         """Predicts the labels or scores of texts with the predictor's model, which labels texts.
@@ -162,27 +204,47 @@ class Predictor:
             predicted = self._outputs(questions, count)[0]
         return self.task_type.calibrated(predicted, self.calibration)
 
+    def _prepare(
+        self, documents: list[Document], splitter: splitters.Splitter, times: StepTimes
+    ) -> _Batch:
+        """Splits documents into sentences and words, and makes windows of tokens of them."""
+        numbers, sentences, places = [], [], []
+        with times.of("splitting"):
+            for number, sentence, own in words_of(documents, splitter, self.known.words):
+                numbers.append(number)
+                sentences.append(sentence)
+                places.append(own)
+        features = None
+        if sentences:
+            with times.of("tokenizing"):
+                length = self.config.sequence_length
+                features = self.task_type.features(sentences, self.tokenizer, length)
+        return _Batch(documents, numbers, sentences, places, features)
+
     def _entities(
-        self,
-        sentences: Sequence[TaggedSentence],
-        places: Sequence[list[tuple[int, int]]],
-        count: Count,
-        documents: int,
+        self, batch: _Batch, before: int, done: Callable[[int], None], times: StepTimes
     ) -> list[list[Entity]]:
-        """Predicts the entities of each sentence.
+        """Predicts the entities of each sentence of a batch.
 
         Args:
-          sentences: those of some documents.
-          places: for each sentence the characters of its words, see `words_of`.
-          count: shows the documents that are done.
-          documents: how many they are.
+          batch: some documents.
+          before: the number of documents before it.
+          done: see `annotate_batches`.
+          times: gets the seconds of the products, and of making entities of them.
         """
-        if not sentences:
+        if batch.features is None:
             return []
-        features = self.task_type.features(sentences, self.tokenizer, self.config.sequence_length)
-        done = _share_of(features, count, documents)
-        outputs = self.inference.predict(features, with_probabilities=True, done=done)
-        return self.task_type.entities(outputs, features, sentences, places, self.entity_type)
+        windows, documents = len(batch.features.input_ids), len(batch.documents)
+        with times.of("products"):
+            outputs = self.inference.predict(
+                batch.features,
+                with_probabilities=True,
+                done=lambda count: done(before + documents * count // windows),
+            )
+        with times.of("writing"):
+            return self.task_type.entities(
+                outputs, batch.features, batch.sentences, batch.places, self.entity_type
+            )
 
     def _outputs(self, examples: Sequence[Example], count: Count) -> tuple[list, list]:
         """Returns the prediction for each example, and the outputs of the windows."""

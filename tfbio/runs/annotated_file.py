@@ -1,0 +1,135 @@
+"""Describes the annotation of one file: the work, and the note of what was done.
+
+These pass between processes, so they need no TensorFlow.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+from tfbio.base.shards import Shard
+
+# The ending of an output file in each form; "brat" has a folder for all documents instead.
+ENDINGS = {
+    "jsonl": ".jsonl",
+    "bioc": ".xml",
+    "pubtator": ".pubtator",
+    "html": ".html",
+    "bigbio": ".jsonl",
+}
+# The forms that are written as lines, which can be compressed while they are written.
+COMPRESSIBLE = ("jsonl", "pubtator")
+
+# The endings of input files that an output's name does not keep; any may be followed by .gz.
+_INPUT_ENDINGS = (".tar", ".tgz", ".nxml", ".xml", ".txt", ".pubtator", ".json", ".parquet")
+
+
+@dataclasses.dataclass(frozen=True)
+class AnnotationSettings:
+    """The settings on which the bytes of annotated files depend, beside the files.
+
+    Attributes:
+      model: the path of a fine-tuned model, see `predict.predict`.
+      form: the form of the outputs, a key of `ENDINGS`.
+      compress: True to compress them with gzip; only for `COMPRESSIBLE` forms.
+      overrides: "name=value" each, for settings of the run such as run.eval_batch_size.
+    """
+
+    model: str
+    form: str = "jsonl"
+    compress: bool = False
+    overrides: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """The annotation of one file.
+
+    Attributes:
+      path: the path of the input file.
+      bytes: its size when the run began.
+      output: the path of the output file.
+      form: the form of the output, a key of `ENDINGS`.
+      compress: True to compress the output with gzip.
+    """
+
+    path: str
+    bytes: int
+    output: str
+    form: str
+    compress: bool
+
+    @property
+    def name(self) -> str:
+        """The base name of the input file, which no other input of the annotation has."""
+        return os.path.basename(self.path)
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelFacts:
+    """The facts that tell whether two processes annotate with the same model.
+
+    Attributes:
+      weights_sha256: see `checkpoint_source.sha256_of_weights`.
+      precision: "float32" or "bfloat16".
+    """
+
+    weights_sha256: str
+    precision: str
+
+
+@dataclasses.dataclass(frozen=True)
+class AnnotatedFile:
+    """The note on the annotation of one file, which says what was read and written.
+
+    Attributes:
+      input: the base name of the input file.
+      bytes: its size.
+      output: the output file with its size, hash and number of documents; None if there is none.
+      entities: the number of entities by type.
+      left_out: a sentence for each article of the file that could not be read.
+      problem: a sentence on why the file was left out; "" if it was not.
+    """
+
+    input: str
+    bytes: int
+    output: Shard | None
+    entities: dict[str, int]
+    left_out: list[str]
+    problem: str = ""
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> AnnotatedFile:
+        """Returns the note of an annotated file that `dataclasses.asdict` made a dict of."""
+        shard = content["output"]
+        return cls(**{**content, "output": Shard(**shard) if shard else None})
+
+
+def bad(name: str, size: int, problem: str) -> AnnotatedFile:
+    """Returns the note on a file that is left out of an annotation.
+
+    Args:
+      name: the base name of the input file.
+      size: its size in bytes.
+      problem: a sentence that says why.
+    """
+    return AnnotatedFile(name, size, None, {}, [], problem)
+
+
+def output_name(path: str, form: str, compress: bool) -> str:
+    """Returns the base name of the output for an input file of an annotation.
+
+    `pubmed26n0001.xml.gz` becomes `pubmed26n0001.jsonl`.
+
+    Args:
+      path: the path of the input file.
+      form: the form of the output, a key of `ENDINGS`.
+      compress: True to append ".gz".
+    """
+    name = os.path.basename(path)
+    stem = name[:-3] if name.lower().endswith(".gz") else name
+    beginning, ending = os.path.splitext(stem)
+    stem = beginning if ending.lower() in _INPUT_ENDINGS else stem
+    return stem + ENDINGS[form] + ".gz" * compress

@@ -1,0 +1,197 @@
+"""Keeps what is complete in the output folder of an annotation, so that a later run continues it.
+
+While a run works, `.work/` in the folder has its settings, and a note for each file that is done:
+`data_prep.running.work_folder` writes these for data preparation, too. At the end `manifest.json`
+takes over the notes. A run with more input files adds theirs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from data_prep.running import work_folder
+from tfbio.base import file_paths, manifests, messages, storage
+from tfbio.base.errors import UserError
+from tfbio.base.manifests import MANIFEST, Manifest
+from tfbio.runs.annotated_file import AnnotatedFile, Job
+
+KIND = "annotations"
+_SETTINGS = "settings"
+# The path of the model is for readers: the hash of its weights tells models apart.
+_NOT_COMPARED = ("model",)
+
+
+class AnnotationFolder:
+    """The output folder of an annotation, with the notes on the files that are complete.
+
+    Args:
+      path: the path of the folder, which need not exist. Nobody else may be writing there.
+      overwrite: True to remove what an earlier run has written.
+
+    Attributes:
+      path: as given.
+      settings: the settings of the run that wrote the folder, by name; {} if it is new.
+      notes: an `AnnotatedFile` for each input file that is done, by its name.
+
+    Raises:
+      DataError: the folder has the manifest of other data, or a damaged one.
+    """
+
+    def __init__(self, path: str, overwrite: bool = False):
+        self.path = path
+        self.settings: dict[str, Any] = {}
+        self.notes: dict[str, AnnotatedFile] = {}
+        self._work = file_paths.at(path, work_folder.WORK)
+        self.is_begun = self._work.is_dir()
+        if file_paths.at(path, MANIFEST).exists():
+            self._read_manifest()
+        # They are newer than the manifest, to which a run adds files.
+        if self.is_begun:
+            self._read_work()
+        if overwrite:
+            self._remove()
+
+    def _read_manifest(self) -> None:
+        manifest = manifests.load_manifest(file_paths.at(self.path, MANIFEST), KIND)
+        shards = {shard.file: shard for shard in manifest.shards}
+        self.settings = manifest.settings
+        for name, own in manifest.counts["inputs"].items():
+            shard = shards.get(own.pop("file"))
+            self.notes[name] = AnnotatedFile(input=name, output=shard, **own)
+
+    def _read_work(self) -> None:
+        self.settings = work_folder.read_step(self._work, _SETTINGS) or self.settings
+        for content in work_folder.read_steps(self._work, "file-"):
+            note = AnnotatedFile.from_json(content)
+            self.notes[note.input] = note
+
+    def _remove(self) -> None:
+        """Removes the output of earlier runs, the manifest first."""
+        file_paths.at(self.path, MANIFEST).unlink(missing_ok=True)
+        for note in self.notes.values():
+            if note.output:
+                file_paths.at(self.path, note.output.file).unlink(missing_ok=True)
+        storage.remove_folder(self._work)
+        self.settings, self.notes, self.is_begun = {}, {}, False
+
+    def check(self, settings: dict[str, Any]) -> None:
+        """Checks that an annotation has the settings of the files in the folder; returns nothing.
+
+        Args:
+          settings: the settings that are known, by name.
+
+        Raises:
+          UserError: the folder has files with other settings.
+        """
+        for name, value in settings.items():
+            before = self.settings.get(name, value)
+            if before != value and name not in _NOT_COMPARED:
+                raise UserError(
+                    f"{self.path} has annotations with {name}={messages.shown(before)}, not "
+                    f"{messages.shown(value)}: give another --output_dir, or --overwrite to "
+                    "replace them."
+                )
+
+    def is_done(self, job: Job) -> bool:
+        """Returns True if a file is annotated already, or left out, and has not changed since.
+
+        Args:
+          job: the file and its output.
+        """
+        note = self.notes.get(job.name)
+        if note is None or note.bytes != job.bytes:
+            return False
+        if note.output is None:
+            return True
+        try:
+            return storage.size(job.output) == note.output.bytes
+        except OSError:
+            return False
+
+    def check_outputs(self, jobs: Iterable[Job], overwrite: bool) -> None:
+        """Checks that no file of somebody else is in the way of an annotation; returns nothing.
+
+        Args:
+          jobs: the files that are not done.
+          overwrite: True if such files may be replaced.
+
+        Raises:
+          UserError: there is such a file.
+        """
+        if self.is_begun or overwrite:
+            return
+        for job in jobs:
+            if job.name not in self.notes and file_paths.at(job.output).exists():
+                raise UserError(
+                    f"{job.output} is there already, and no annotation of this command's: give "
+                    "another --output_dir, or --overwrite."
+                )
+
+    def begin(self, settings: dict[str, Any]) -> None:
+        """Notes the settings of an annotation, before its first file is written; returns nothing.
+
+        Args:
+          settings: all settings, by name.
+
+        Raises:
+          OSError: the folder cannot be written.
+        """
+        self.settings = settings
+        self._work.mkdir(parents=True, exist_ok=True)
+        work_folder.write_step(self._work, _SETTINGS, settings)
+
+    def add(self, note: AnnotatedFile) -> None:
+        """Notes that a file is done, and returns nothing.
+
+        Args:
+          note: the note on the file, whose output is complete.
+
+        Raises:
+          OSError: the note cannot be written.
+        """
+        self.notes[note.input] = note
+        work_folder.write_step(self._work, f"file-{note.input}", dataclasses.asdict(note))
+
+    def finish(self) -> Manifest:
+        """Writes the manifest of an annotation, and removes the working folder.
+
+        Returns:
+          The `Manifest`, of kind "annotations". Its `counts` has "input_files", "bad_input_files",
+          "documents", "entities" (by type), and under "inputs" for each input file its "bytes",
+          "entities", "left_out", "problem" and the name of its output, "file".
+
+        Raises:
+          OSError: the folder cannot be written.
+        """
+        notes = [self.notes[name] for name in sorted(self.notes)]
+        entities: Counter[str] = Counter()
+        inputs = {}
+        for note in notes:
+            entities.update(note.entities)
+            own = dataclasses.asdict(note)
+            del own["input"], own["output"]
+            inputs[note.input] = own | {"file": note.output.file if note.output else ""}
+        shards = [note.output for note in notes if note.output]
+        counts = {
+            "input_files": len(notes),
+            "bad_input_files": len(notes) - len(shards),
+            "documents": sum(shard.records for shard in shards),
+            "entities": dict(entities),
+            "inputs": inputs,
+        }
+        manifest = Manifest(KIND, self.settings, counts, shards, problems(notes))
+        work_folder.close_work(self.path, manifest)
+        self.is_begun = False
+        return manifest
+
+
+def problems(notes: Sequence[AnnotatedFile]) -> list[str]:
+    """Returns a sentence for each input of an annotation that was left out, a file or an article.
+
+    Args:
+      notes: the notes on the files.
+    """
+    return [text for note in notes for text in (note.problem, *note.left_out) if text]

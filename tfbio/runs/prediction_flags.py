@@ -1,0 +1,109 @@
+"""The flags of `run_finetuning.py --mode=predict`, which fine-tuning does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from absl import flags
+
+from tfbio.base import cli, errors
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+# The flags are those of the command that asks for them, and shown by its --help.
+flags.disclaim_key_flags()
+
+FLAGS = flags.FLAGS
+# Those that only an annotation file by file has.
+_OF_FOLDERS = ("processes", "gzip")
+NAMES = ("format", *_OF_FOLDERS)
+# The flags of `device_flags` that one process takes.
+_DEVICES = ("tpu", "strategy", "cpu_devices", "mesh")
+
+
+def define() -> None:
+    """Defines the absl flags of a prediction that only it has, and returns nothing.
+
+    They are --model, --input, --output, --format, --processes and --gzip.
+
+    Raises:
+      absl.flags.DuplicateFlagError: there is a flag of one of these names.
+    """
+    flags.DEFINE_string(
+        "model",
+        "",
+        "To predict: a trial's folder, the --output_dir with it (its best on the development set), "
+        "or a fine-tuned model of Hugging Face's.",
+    )
+    cli.define_list(
+        "input",
+        [],
+        "To predict: a file, a folder or a glob in quotes; -: standard input, which is plain text "
+        "or PubTator, for a model that labels texts a table, for one that answers SQuAD's JSON.",
+    )
+    flags.DEFINE_string("output", "", "To predict: a file; for brat a folder.")
+    flags.DEFINE_enum(
+        "format",
+        "jsonl",
+        ["jsonl", "bioc", "pubtator", "brat", "html", "bigbio"],
+        "To predict: the form of --output; bioc is JSON if that ends in .json, else XML; html is a "
+        "page to look at, with coloured entities; bigbio is Parquet or JSON if that ends in "
+        ".parquet or .json, else JSON lines.",
+    )
+    flags.DEFINE_integer(
+        "processes",
+        0,
+        "To predict with --output_dir: the number of processes, each with the model in memory; 0: "
+        "one a core, but one alone where there is a GPU or a flag names devices.",
+        lower_bound=0,
+    )
+    flags.DEFINE_bool("gzip", False, "To predict with --output_dir: compress jsonl or pubtator.")
+
+
+def check() -> None:
+    """Checks that the flags for the output of a prediction go together, and returns nothing.
+
+    Raises:
+      UsageError: they do not.
+    """
+    if FLAGS.output and FLAGS.output_dir:
+        raise errors.UsageError("--output and --output_dir: give one of them.")
+    for name in _OF_FOLDERS:
+        if FLAGS[name].value and not FLAGS.output_dir:
+            raise errors.UsageError(f"--{name} goes with --output_dir, in place of --output.")
+    for name in _devices_given() if FLAGS.processes > 1 else ():
+        raise errors.UsageError(
+            f"--{name} does not go with --processes={FLAGS.processes}: several processes compute "
+            "on the CPU."
+        )
+
+
+def annotate(strategy: Callable[[], tf.distribute.Strategy]) -> None:
+    """Annotates new text file by file, as the flags of a prediction say; returns nothing.
+
+    Args:
+      strategy: a function that makes the strategy that the flags ask for.
+
+    Raises:
+      UserError, OSError: see `annotation.annotate`.
+    """
+    # Imported late: --help needs none of it.
+    from tfbio.runs import annotation
+    from tfbio.runs.annotated_file import AnnotationSettings
+
+    annotation.annotate(
+        AnnotationSettings(FLAGS.model, FLAGS.format, FLAGS.gzip, tuple(FLAGS.set)),
+        FLAGS.input,
+        FLAGS.output_dir,
+        strategy=strategy,
+        # Devices that were asked for belong to one process.
+        processes=FLAGS.processes or int(bool(_devices_given())),
+        overwrite=FLAGS.overwrite,
+    )
+
+
+def _devices_given() -> list[str]:
+    """Returns the names of the flags that name devices."""
+    return [name for name in _DEVICES if FLAGS[name].value != FLAGS[name].default]
