@@ -36,6 +36,26 @@ def handling(handlers: Mapping[int, Callable[..., object]]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextlib.contextmanager
+def blocked(*numbers: int) -> Iterator[None]:
+    """Blocks signals within its block, for this thread and the processes that it starts there.
+
+    It is a context manager. A signal to this thread takes effect after the block; processes that
+    were started within it never get it. Other threads of this process do.
+
+    Args:
+      *numbers: the signals' numbers, such as `signal.SIGINT`.
+
+    Yields:
+      None, once.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def ignore(number: int) -> None:
     """Makes this process ignore a signal from now on, but not processes that it starts.
 

@@ -80,7 +80,10 @@ def annotate(
         run = _Run(folder, settings, jobs)
         folder.check_outputs(run.left, overwrite)
         if run.left:
-            _compute(Loading(settings.model, run.overrides()), run, processes, strategy)
+            try:
+                _compute(Loading(settings.model, run.overrides()), run, processes, strategy)
+            finally:
+                storage.remove_half_written(output_dir)  # by processes that were killed
         else:
             print(f"{output_dir} is complete", flush=True)
         run.finish()
@@ -217,11 +220,11 @@ class _Run:
         """Writes the manifest, and prints counts and times.
 
         Raises:
-          UserError: a process died, so files are missing.
+          UserError: files are missing, as processes died.
           DataError: no input was good.
         """
         self._progress.close()
-        if self._deaths:
+        if any(job.name not in self._folder.notes for job in self._jobs):
             raise UserError(
                 f"{self._deaths[0]}; -9 says that memory ran out: run the same command again, "
                 "perhaps with fewer --processes; it continues."

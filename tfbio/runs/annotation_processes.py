@@ -16,6 +16,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from data_prep.running import garbage_collection
@@ -147,8 +148,10 @@ class _Worker:
         self._process = context.Process(target=_work, args=arguments, daemon=True)
         for name in _LIBRARIES:
             os.environ.setdefault(name, "1")
-        # Ctrl-C is for this process, which ends the others; an ignored signal stays ignored there.
-        with _ignoring_ctrl_c():
+        # These signals are for this process, which ends the others; there they stay blocked. The
+        # tracker would unblock them if it were started with the process.
+        resource_tracker.ensure_running()
+        with signals.blocked(signal.SIGINT, signal.SIGTERM):
             self._process.start()
         theirs.close()  # so that the pipe ends with the process
 
@@ -215,13 +218,6 @@ def _ending_at_sigterm() -> Iterator[None]:
 
     in_main = threading.current_thread() is threading.main_thread()
     with signals.handling({signal.SIGTERM: end} if in_main else {}):
-        yield
-
-
-@contextlib.contextmanager
-def _ignoring_ctrl_c() -> Iterator[None]:
-    in_main = threading.current_thread() is threading.main_thread()
-    with signals.handling({signal.SIGINT: signal.SIG_IGN} if in_main else {}):
         yield
 
 

@@ -43,10 +43,8 @@ class AnnotationProgress:
         if sys.stderr.isatty():
             import tqdm
 
-            form = "{desc} {n_fmt}/{total_fmt} files|{bar}| {postfix}"
-            self._bar = tqdm.tqdm(
-                total=self._total, initial=done, desc="annotation", bar_format=form
-            )
+            form = "annotation {n_fmt}/{total_fmt} files |{bar}| {desc}"
+            self._bar = tqdm.tqdm(total=self._total, initial=done, bar_format=form)
 
     def start(self) -> None:
         """Begins to measure the annotation, once the model is loaded; returns nothing."""
@@ -112,7 +110,7 @@ class AnnotationProgress:
     def _show(self) -> None:
         now = time.monotonic()
         if self._bar is not None:
-            self._bar.set_postfix_str(self.text(), refresh=False)
+            self._bar.set_description_str(self.text(), refresh=False)
             self._bar.n = self._files
             if now - self._shown >= 0.1:
                 self._shown = now

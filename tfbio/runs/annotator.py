@@ -54,7 +54,10 @@ class Annotator:
                 "that find entities; give --output."
             )
         strategy = strategy() if callable(strategy) else strategy
-        self._predictor = Predictor(trial, settings, strategy, [*overrides])
+        # One graph for all shapes: thousands of files have a new one again and again, each of which
+        # would be traced, and stay in memory.
+        any_shape = strategy.num_replicas_in_sync == 1
+        self._predictor = Predictor(trial, settings, strategy, [*overrides], any_shape)
         self.facts = ModelFacts(
             checkpoint_source.sha256_of_weights(trial), self._predictor.precision
         )

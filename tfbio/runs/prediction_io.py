@@ -6,8 +6,10 @@ type says by `TaskType.new_text` which form it takes. `predict` calls both.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,7 +22,8 @@ from tfbio.formats.annotated_documents import Annotated
 from tfbio.formats.tables import read_unlabelled_table
 from tfbio.formats.task_examples import LabelledText
 from tfbio.formats.text_files import STDIN
-from tfbio.runs import document_formats
+from tfbio.runs import document_formats, step_times
+from tfbio.runs.step_times import StepTimes
 from tfbio.task_types.trained_on import TrainedOn
 
 if TYPE_CHECKING:
@@ -105,9 +108,13 @@ class Documents:
         Raises:
           FormatError: the format cannot hold a text or an id.
         """
-        counts = Counts()
-        annotated = predictor.annotate(text.items, text.total)
-        annotation_formats.write(output, form, counts.of(annotated))
+        counts, times, start = Counts(), StepTimes(), time.monotonic()
+        annotated = predictor.annotate(text.items, text.total, times)
+        write = functools.partial(annotation_formats.write, output, form)
+        times.of_consumer("writing", write, counts.of(annotated))
+        if counts.documents:
+            cores, elapsed = len(os.sched_getaffinity(0)), time.monotonic() - start
+            print(step_times.report(times.seconds, counts.documents, elapsed, cores))
         counts.report()
 
 

@@ -15,6 +15,9 @@ PUBMED_MILLIONS = 36
 # with making entities of it.
 STEPS = ("reading", "splitting", "tokenizing", "products", "writing")
 
+# Documents from which on the speed says something about others: the first batch is slower.
+_ENOUGH = 1000
+
 _Item = TypeVar("_Item")
 
 
@@ -89,15 +92,16 @@ def report(seconds: Counter[str], documents: int, elapsed: float, cores: int) ->
       cores: the number of cores that it used.
 
     Returns:
-      Two lines: the seconds and the share of each step; and documents a second, with the hours and
-      core-hours that all of PubMed takes at this speed.
+      The seconds and the share of each step, and documents a second; from 1,000 documents on also
+      the hours and core-hours that all of PubMed takes at this speed.
     """
     total = seconds.total() or 1.0
     shares = (f"{step} {seconds[step]:.1f} ({seconds[step] / total:.0%})" for step in STEPS)
-    hours = PUBMED_MILLIONS * 1e6 * elapsed / documents / 3600
-    return (
-        f"seconds by step: {', '.join(shares)}\n"
-        f"{documents / elapsed:,.1f} documents/s; at this speed all of PubMed ({PUBMED_MILLIONS} "
-        f"million citations) takes {hours:,.0f} hours on {cores} core(s): {hours * cores:,.0f} "
-        "core-hours"
-    )
+    lines = [f"seconds by step: {', '.join(shares)}; {documents / elapsed:,.1f} documents/s"]
+    if documents >= _ENOUGH:
+        hours = PUBMED_MILLIONS * 1e6 * elapsed / documents / 3600
+        lines.append(
+            f"at this speed all of PubMed ({PUBMED_MILLIONS} million citations) takes {hours:,.0f} "
+            f"hours on {cores} core(s), {hours * cores:,.0f} core-hours"
+        )
+    return "\n".join(lines)

@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,17 @@ def test_a_handler_answers_within_its_block_alone():
         os.kill(os.getpid(), signal.SIGUSR1)
     assert sent == [signal.SIGUSR1] * 2
     assert signal.getsignal(signal.SIGUSR1) is before
+
+
+def test_a_blocked_signal_waits_for_the_end_of_the_block():
+    sent = []
+    with signals.handling({signal.SIGUSR1: lambda number, _: sent.append(number)}):
+        with signals.blocked(signal.SIGUSR1):
+            signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+            script = "import os, signal; os.kill(os.getpid(), signal.SIGUSR1)"
+            assert subprocess.run([sys.executable, "-c", script]).returncode == 0
+            assert not sent
+        assert sent == [signal.SIGUSR1]
 
 
 def test_a_process_ignores_a_signal_and_ends_at_another():

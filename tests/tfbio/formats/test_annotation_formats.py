@@ -280,6 +280,39 @@ def test_a_mistake_is_named(tmp_path, name, data, words):
         list(document_formats.read(str(path)))
 
 
+@pytest.mark.parametrize("form", ["jsonl", "pubtator"])
+def test_compressed_lines_are_those_without_and_always_the_same_bytes(tmp_path, form):
+    annotated = [(Document("1", "A cell.", (Passage(0, 7, "title"),)), [Entity("x", 2, 6)])] * 9
+    formats.write(str(tmp_path / "plain"), form, annotated)
+    for name in ("a", "b"):
+        formats.write(str(tmp_path / name), form, annotated, compress=True)
+    packed = (tmp_path / "a").read_bytes()
+    assert gzip.decompress(packed) == (tmp_path / "plain").read_bytes()
+    assert packed == (tmp_path / "b").read_bytes() and packed[4:8] == bytes(4)  # no time
+
+
+def test_first_bytes_tell_what_is_no_document_format(tmp_path):
+    for name, data in {
+        "a.xml": b"<PubmedArticleSet>",
+        "b.xml.gz": gzip.compress(b"<article/>"),
+        "c.txt": b"",
+        "d.xml": b"text",
+        "e.nxml": b"",
+        "f.xml.gz": gzip.compress(b"<article/>" * 9)[:12],
+    }.items():
+        (tmp_path / name).write_bytes(data)
+    problems = {x.name: document_formats.problem_of(str(x)) for x in sorted(tmp_path.iterdir())}
+    assert [name for name, problem in problems.items() if not problem] == [
+        "a.xml",
+        "b.xml.gz",
+        "c.txt",
+    ]
+    assert "d.xml: it is not well-formed XML" in problems["d.xml"]
+    assert problems["e.nxml"] == f"{tmp_path / 'e.nxml'}: the file is empty."
+    assert "f.xml.gz: the gzip data is damaged or cut short" in problems["f.xml.gz"]
+    assert "gone.xml: it cannot be read" in document_formats.problem_of(str(tmp_path / "gone.xml"))
+
+
 def test_files_folders_and_globs(tmp_path):
     for name in ("b.txt", "a.xml.gz", "e.nxml", "f.tar.gz", "deep/c.PubTator", "deep/d.tsv"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -1,0 +1,32 @@
+"""The names of outputs, and notes that pass through JSON."""
+
+import dataclasses
+import json
+
+import pytest
+
+from tfbio.base.shards import Shard
+from tfbio.runs import annotated_file
+from tfbio.runs.annotated_file import AnnotatedFile
+
+
+@pytest.mark.parametrize(
+    "path, form, compress, name",
+    [
+        ("in/pubmed26n0001.xml.gz", "jsonl", False, "pubmed26n0001.jsonl"),
+        ("pubmed26n0001.XML.GZ", "jsonl", True, "pubmed26n0001.jsonl.gz"),
+        ("oa_comm.PMC000.tar.gz", "bioc", False, "oa_comm.PMC000.xml"),
+        ("a.b.txt", "pubtator", True, "a.b.pubtator.gz"),
+        ("notes.csv.gz", "html", False, "notes.csv.html"),
+    ],
+)
+def test_an_output_has_the_name_of_its_input(path, form, compress, name):
+    assert annotated_file.output_name(path, form, compress) == name
+
+
+def test_a_note_passes_through_json():
+    shard = Shard("a.jsonl", 3, 100, "00")
+    whole = AnnotatedFile("a.xml", 7, shard, {"x": 2}, ["b: it is empty."])
+    for note in (whole, annotated_file.bad("b.xml", 7, "b.xml: it is not XML.")):
+        text = json.dumps(dataclasses.asdict(note))
+        assert AnnotatedFile.from_json(json.loads(text)) == note

@@ -1,0 +1,263 @@
+"""Annotates small files one by one: resumed, with bad files, and with processes that die."""
+
+import gzip
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.run_files import write_settings
+from tfbio.base.errors import DataError, UsageError, UserError
+from tfbio.runs import annotation, annotation_processes, predict
+from tfbio.runs.annotated_file import AnnotationSettings
+
+ROOT = Path(__file__).parents[3]
+TEXTS = ("The cells of patients.", "Results were better. A study of mice.", "No effect, of it.")
+
+
+def write_citations(path, pmids):
+    """Writes a file of PubMed's, with a title and an abstract of a few words each."""
+    citations = "".join(
+        f"<PubmedArticle><MedlineCitation><PMID>{pmid}</PMID><Article><ArticleTitle>"
+        f"{TEXTS[pmid % 3]}</ArticleTitle><Abstract><AbstractText>{TEXTS[pmid % 2] * (pmid % 5)}"
+        "</AbstractText></Abstract></Article></MedlineCitation></PubmedArticle>"
+        for pmid in pmids
+    )
+    text = f"<PubmedArticleSet>{citations}</PubmedArticleSet>"
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    """A folder with two files with gzip, one without, and one that is cut short."""
+    folder = tmp_path / "pubmed"
+    folder.mkdir()
+    write_citations(folder / "a.xml.gz", range(1, 40))
+    write_citations(folder / "b.xml.gz", range(40, 60))
+    write_citations(folder / "c.xml", range(60, 65))
+    write_citations(folder / "cut.xml.gz", range(100, 400))
+    whole = (folder / "cut.xml.gz").read_bytes()
+    (folder / "cut.xml.gz").write_bytes(whole[:-200])
+    return folder
+
+
+@pytest.fixture
+def trial(make_trial):
+    """A tagger with random weights."""
+    known = {"words": "punctuation", "entity_type": "Entity"}
+    return make_trial("tagging", ["O", "B-x", "I-x"], known)[0]
+
+
+def files_of(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def never():
+    """Takes the place of the strategy where the model must not be loaded."""
+    raise AssertionError("the model is loaded")
+
+
+def test_each_file_has_the_entities_of_a_prediction_of_it(trial, inputs, cpu, tmp_path, capsys):
+    out = tmp_path / "found"
+    settings = AnnotationSettings(trial)
+    annotation.annotate(settings, [str(inputs)], str(out), strategy=cpu, processes=1)
+    said = capsys.readouterr().out
+    names = ["a.jsonl", "b.jsonl", "c.jsonl"]
+    assert sorted(files_of(out)) == [*names, "manifest.json"]
+    manifest = json.loads((out / "manifest.json").read_text())
+    total = 0
+    for name, source in zip(names, ("a.xml.gz", "b.xml.gz", "c.xml"), strict=True):
+        predict.predict(trial, [str(inputs / source)], str(tmp_path / "one"), strategy=cpu)
+        lines = (out / name).read_text().splitlines()
+        expected = (tmp_path / "one").read_text().splitlines()
+        os.remove(tmp_path / "one")
+        for line, other in zip(map(json.loads, lines), map(json.loads, expected), strict=True):
+            for mine, theirs in zip(line["entities"], other["entities"], strict=True):
+                assert mine.pop("score") == pytest.approx(theirs.pop("score"), abs=2e-5)
+            assert line == other
+            total += len(line["entities"])
+        (shard,) = [shard for shard in manifest["shards"] if shard["file"] == name]
+        written = (out / name).read_bytes()
+        assert shard["sha256"] == hashlib.sha256(written).hexdigest()
+        assert (shard["bytes"], shard["records"]) == (len(written), len(lines))
+        assert manifest["counts"]["inputs"][source]["bytes"] == (inputs / source).stat().st_size
+    assert total > 20 and manifest["counts"]["entities"] == {"x": total}
+    assert manifest["counts"]["documents"] == 64 and manifest["counts"]["bad_input_files"] == 1
+    assert re.search(r"left out: \S+cut.xml.gz: the gzip data is damaged or cut short", said)
+    assert len(manifest["problems"]) == 1 and manifest["problems"][0] in said
+    assert f"64 document(s) of 4 file(s) (1 left out), {total:,} entities: {total:,} x" in said
+    steps = "reading [0-9.]+ .*splitting .*tokenizing .*products .*writing"
+    assert re.search(f"seconds by step: {steps} .*documents/s", said)
+
+    # A second run reads nothing, and other settings are refused before the model is loaded.
+    annotation.annotate(settings, [str(inputs)], str(out), strategy=never)
+    said = capsys.readouterr().out
+    assert "found is complete" in said and "left out: " in said
+    changed = AnnotationSettings(trial, overrides=("run.eval_batch_size=8",))
+    with pytest.raises(UserError, match="set=.*not .*run.eval_batch_size=8.*--overwrite"):
+        annotation.annotate(changed, [str(inputs)], str(out), strategy=never)
+
+    # More files are added, and one that has changed or is gone is made again; the rest stays.
+    before = files_of(out)
+    write_citations(inputs / "d.xml", range(70, 74))
+    write_citations(inputs / "cut.xml.gz", range(100, 103))
+    os.remove(out / "b.jsonl")
+    written = (out / "a.jsonl").stat().st_mtime_ns
+    annotation.annotate(settings, [str(inputs)], str(out), strategy=cpu, processes=1)
+    assert (out / "a.jsonl").stat().st_mtime_ns == written
+    after = files_of(out)
+    assert {name: after[name] for name in names} == {name: before[name] for name in names}
+    assert len(after["d.jsonl"].splitlines()) == 4 and len(after["cut.jsonl"].splitlines()) == 3
+    assert json.loads(after["manifest.json"])["problems"] == []
+
+    # Another model is refused, though it has the same settings.
+    manifest = json.loads(after["manifest.json"])
+    manifest["settings"]["weights_sha256"] = "0" * 64
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    write_citations(inputs / "e.xml", range(80, 82))
+    with pytest.raises(UserError, match="annotations with weights_sha256="):
+        annotation.annotate(settings, [str(inputs)], str(out), strategy=cpu, processes=1)
+    assert sorted(files_of(out)) == sorted(after)
+
+
+def test_a_process_that_dies_loses_its_file_alone(
+    trial, inputs, cpu, tmp_path, monkeypatch, capsys
+):
+    """Two processes; the one that is first to annotate something is killed."""
+    workers, killed = [], []
+
+    class Worker(annotation_processes._Worker):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            workers.append(self)
+
+    class Run(annotation._Run):
+        def progress(self, job, documents):
+            if not killed:
+                (worker,) = [each for each in workers if each.job is job]
+                os.kill(worker._process.pid, signal.SIGKILL)
+                killed.append(job.path)
+            super().progress(job, documents)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(annotation_processes, "_Worker", Worker)
+        patch.setattr(annotation, "_Run", Run)
+        with pytest.raises(UserError, match=r"a process died at \S+ \(exit code -9\)") as error:
+            annotation.annotate(
+                AnnotationSettings(trial, compress=True),
+                [str(inputs)],
+                str(tmp_path / "several"),
+                strategy=never,
+                processes=2,
+            )
+    assert killed[0] in str(error.value)
+    assert not [each for each in workers if each._process.is_alive()]
+    several = tmp_path / "several"
+    names = {"a.jsonl.gz", "b.jsonl.gz", "c.jsonl.gz"}
+    assert len(names - set(os.listdir(several))) == 1
+    assert "manifest.json" not in os.listdir(several) and not list(several.glob("*.tmp"))
+
+    # The same command makes the rest, with the bytes of one process.
+    capsys.readouterr()
+    for name in ("several", "one"):
+        annotation.annotate(
+            AnnotationSettings(trial, compress=True),
+            [str(inputs / "*")],
+            str(tmp_path / name),
+            strategy=cpu,
+            processes=1,
+        )
+    assert "3 of 4 files are complete and are kept" in capsys.readouterr().out
+    assert files_of(several) == files_of(tmp_path / "one")
+    assert names < set(files_of(several))
+    lines = gzip.decompress((several / "a.jsonl.gz").read_bytes()).splitlines()
+    assert [json.loads(line)["id"] for line in lines] == [str(n) for n in range(1, 40)]
+
+
+def processes_of(session):
+    """Returns the processes of a session that have not ended."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, own = path.read_text().rpartition(")")[2].split()[:4]
+        except OSError:
+            continue
+        if int(own) == session and state != "Z":
+            found.append(path.parent.name)
+    return found
+
+
+@pytest.mark.parametrize("sent, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_all_processes(inputs, tmp_path, sent, code):
+    """While they import TensorFlow; the trial has no weights."""
+    write_settings(tmp_path, task_type="tagging")
+    command = [sys.executable, "run_finetuning.py", "--mode=predict", f"--model={tmp_path}"]
+    command += [f"--input={inputs}", f"--output_dir={tmp_path / 'out'}", "--processes=2"]
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout.readline() == "2 processes with 1 thread(s) each\n"
+    while len(processes_of(process.pid)) < 4:  # with multiprocessing's tracker of resources
+        assert process.poll() is None
+        time.sleep(0.01)
+    if sent == signal.SIGINT:  # as a terminal does
+        os.killpg(process.pid, sent)
+    else:
+        process.send_signal(sent)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == code, said
+    assert "Traceback" not in said and ("interrupted: " in said) == (sent == signal.SIGINT)
+    deadline = time.monotonic() + 20
+    while processes_of(process.pid):
+        assert time.monotonic() < deadline, "a process is left"
+        time.sleep(0.01)
+    assert not (tmp_path / "out").exists()
+
+
+def test_mistakes_are_told_before_the_model_is_loaded(inputs, tmp_path):
+    model = tmp_path / "model"
+    for name, task_type in (("model", "tagging"), ("texts", "classification")):
+        (tmp_path / name).mkdir()
+        write_settings(tmp_path / name, task_type=task_type)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "c.jsonl").write_text("mine")
+    (tmp_path / "twice").mkdir()
+    (tmp_path / "twice" / "c.nxml").write_text("<article/>")
+    (tmp_path / "bad.xml").write_text("no XML")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "manifest.json").write_text(
+        '{"kind": "documents", "settings": {}, "counts": {}, "shards": []}'
+    )
+    file = str(inputs / "c.xml")
+    cases = [
+        ({"form": "brat"}, [file], "new", UsageError, "--format=brat writes a folder"),
+        ({"form": "html", "compress": True}, [file], "new", UsageError, "--gzip goes with"),
+        ({"model": str(tmp_path / "texts")}, [file], "new", UsageError, "takes texts: give"),
+        ({"model": str(tmp_path / "no")}, [file], "new", UserError, "holds no trial"),
+        ({}, ["-"], "new", UsageError, "--input=- has no name"),
+        ({}, [file + "x"], "new", UserError, "c.xmlx does not exist"),
+        ({}, [file, str(tmp_path / "twice")], "new", UserError, "would both become c.jsonl"),
+        ({}, [file], "pubmed", UserError, "pubmed holds the input"),
+        ({}, [file], "mine", UserError, "c.jsonl is there already"),
+        ({}, [file], "data", DataError, "describes documents, but annotations were"),
+        ({}, [str(tmp_path / "bad.xml")], "new", DataError, "bad.xml: it is not well-formed"),
+    ]
+    for changes, given, output, kind, words in cases:
+        settings = AnnotationSettings(**{"model": str(model), **changes})
+        with pytest.raises(kind, match=words) as error:
+            annotation.annotate(settings, given, str(tmp_path / output), strategy=never)
+        assert len(str(error.value)) < 300, words
+    assert not (tmp_path / "new").exists()
+    assert files_of(tmp_path / "mine") == {"c.jsonl": b"mine"}
