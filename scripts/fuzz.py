@@ -35,6 +35,7 @@ READERS = [
     "data_prep/readers/text_lines.py",
     "data_prep/readers/wikipedia.py",
     *(path.as_posix() for path in sorted(Path("data_prep/corpora").glob("[a-z]*.py"))),
+    "tfbio/formats/bigbio.py",
     "tfbio/formats/pubtator.py",
     "tfbio/weights/checkpoint_source.py",
     "tfbio/weights/checkpoint_settings.py",

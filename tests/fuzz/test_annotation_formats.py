@@ -1,9 +1,12 @@
 """Documents to annotate, in each format, and the annotations that are written of them."""
 
+import functools
 import io
 import json
 import os
 import sys
+import tempfile
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -13,7 +16,8 @@ from lxml import etree
 
 from tests import html_pages
 from tests.fuzz import damage, grammars, harness, seeds
-from tfbio.formats import annotated_documents, annotation_formats
+from tests.fuzz.blurb_releases import KB
+from tfbio.formats import annotated_documents, annotation_formats, bigbio
 from tfbio.formats.annotated_documents import Entity
 from tfbio.formats.text_files import STDIN
 from tfbio.runs import document_formats
@@ -102,7 +106,7 @@ def keeps_what_is_there(folder):
 
 
 def writes_what_it_reads(folder):
-    """Reads again, as the same text, what is written as BioC, JSON lines and HTML."""
+    """Reads again, as the same text, what is written as BioC, JSON lines, HTML and BigBio."""
     documents = reads(folder)
     entities = [[Entity("X", 0, min(3, len(x.text)), 0.5)] * bool(x.text) for x in documents]
     for form, name in (
@@ -110,6 +114,8 @@ def writes_what_it_reads(folder):
         ("bioc", "out.xml"),
         ("jsonl", "out.jsonl"),
         ("html", "out.html"),
+        ("bigbio", "kb.json"),
+        ("bigbio", "kb.parquet"),
     ):
         path = folder / name
         annotation_formats.write(str(path), form, zip(documents, entities, strict=True))
@@ -121,9 +127,16 @@ def writes_what_it_reads(folder):
         else:
             again = [x.text for x in document_formats.read(str(path))]
         assert len(again) == len(documents)
-        if name != "out.xml":  # whose line ends are others
+        if form == "bigbio":  # which has blanks between passages
+            found = document_formats.read(str(path))
+            assert [_passages(x) for x in found] == [_passages(x) for x in documents]
+        elif name != "out.xml":  # whose line ends are others
             assert again == [x.text for x in documents]
         path.unlink()
+
+
+def _passages(document):
+    return [(x.start, document.text[x.start : x.end]) for x in document.passages]
 
 
 def pubtator():
@@ -142,6 +155,26 @@ def test_mutated_pubtator(data):
 @given(grammars.json_files(BIOC))
 def test_mutated_json(data):
     harness.judge(reads, {"x.json": data})
+
+
+@given(grammars.json_files([KB]))
+@harness.few
+def test_mutated_bigbio(data):
+    harness.judge(reads, {"x.json": data})
+
+
+@functools.cache
+def _parquet():
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "x.parquet")
+        bigbio.write(path, "kb", [KB, {**KB, "id": "2"}])
+        return path.read_bytes()
+
+
+@given(st.data())
+@harness.few
+def test_damaged_parquet(data):
+    harness.judge(reads, {"x.parquet": data.draw(damage.damaged(st.just(_parquet())))})
 
 
 @given(grammars.with_prolog(grammars.xml_elements(BIOC_XML, ("offset", "id"))))

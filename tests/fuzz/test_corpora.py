@@ -89,7 +89,7 @@ def runs(folder):
             index = "of lists" * (inner / "index").is_dir()
             corpus_flags.define("the release", index, held_out="notes", dev_documents=True)
         where = [f"--input={inner}", f"--output={folder / 'out'}"]
-        if "index" in FLAGS:
+        if "index" in FLAGS and (inner / "index").is_dir():
             where.append(f"--index={inner / 'index'}")
         module.main(FLAGS(["command", *where, *given["flags"], *given.get("arguments", ())]))
     finally:
@@ -305,7 +305,8 @@ def test_commands(name, data):
     given = data.draw(st.lists(st.sampled_from(choices), max_size=2, unique=True))
     if name == "i2b2_2012" and not given:
         given = choices[:1]
-    arguments = [name] if module == "blurb" else []  # the task
+    tasks = st.sampled_from([[name], [name], [], ["x"], [name, "x"], ["ddi"]])
+    arguments = data.draw(tasks) if module == "blurb" else []
     typed = {"module": module or name, "flags": given, "arguments": arguments}
     said = json.dumps(typed).encode()
     files = {f"{name}/{path}": text.encode() for path, text in RELEASES[name][0].items()}
