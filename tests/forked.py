@@ -15,6 +15,7 @@ import json
 import os
 import runpy
 import select
+import shlex
 import signal
 import socket
 import subprocess
@@ -22,6 +23,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+ROOT = Path(__file__).parents[1]
+_SERVER = "TFBIO_TESTS_SERVER"  # the socket of a process that another one has started
 _PRELOADED = ("tensorflow", "tf_keras", "tensorflow_text", "sklearn.metrics", "numba")
 # These take effect when TensorFlow is imported, so a program cannot have others.
 _READ_AT_IMPORT = ("TF_USE_LEGACY_KERAS", "TF_ENABLE_ONEDNN_OPTS", "LD_LIBRARY_PATH")
@@ -136,9 +139,27 @@ def run(command, timeout=300, **options):
         )
 
 
+def shell_command(module):
+    """Returns the text of a shell script that runs a module, for programs that type commands.
+
+    It passes on its arguments, and ends with the module's exit code.
+    """
+    code = f"import runpy, sys; sys.exit(runpy.run_path({__file__!r})['_pass_on'](sys.argv[1:]))"
+    words = [f"{_SERVER}={_server()}", sys.executable, "-c", code, module]
+    return f'#!/bin/sh\nexec env {shlex.join(words)} "$@"\n'
+
+
+def _pass_on(words):
+    """Runs a module with arguments in place of this process; returns its exit code."""
+    with Popen([sys.executable, "-m", *words]) as program:
+        return program.wait()
+
+
 @functools.cache
 def _server():
     """Starts the process that forks, which ends with this one; returns the path of its socket."""
+    if started := os.environ.get(_SERVER):
+        return started
     folder = tempfile.TemporaryDirectory()
     path = Path(folder.name, "socket")
     process = subprocess.Popen(
@@ -211,7 +232,7 @@ def _run(argv):
 
 
 if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).parents[1])
+    sys.path[0] = str(ROOT)
     import tfbio  # noqa: F401  sets what TensorFlow reads
 
     for _name in _PRELOADED:

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 import re
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,8 @@ from typing import Any
 import nbformat
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
+
+from tests import forked
 
 ROOT = Path(__file__).resolve().parents[1]
 TUTORIALS = ROOT / "docs" / "tutorials"
@@ -44,7 +45,7 @@ def make_folder(folder: Path) -> Path:
     # The console command of this checkout.
     command = folder / "bin" / "tfbio"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tfbio "$@"\n', encoding="utf-8")
+    command.write_text(forked.shell_command("tfbio"), encoding="utf-8")
     command.chmod(0o755)
     return tutorials
 
