@@ -2,9 +2,7 @@
 
 import os
 import shutil
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -65,25 +63,11 @@ def error_of(command):
     return done.stderr.splitlines()[-1]
 
 
-@pytest.fixture(scope="module")
-def killed(pairs_folder, tmp_path_factory):
-    """The folder of a run on 2x2 devices that was killed, and its checkpoint of step 4."""
-    folder = tmp_path_factory.mktemp("mesh") / "killed"
-    command = pretraining(pairs_folder, folder, "--mesh=2x2")
-    with forked.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
-        while not (folder / "ckpt-4.index").exists():
-            assert process.poll() is None
-            time.sleep(0.05)
-        process.kill()
-        process.wait()
-    return folder
-
-
 @pytest.fixture
-def at_step_4(killed, tmp_path):
-    """A copy of the folder whose newest checkpoint is that of step 4."""
+def at_step_4(undisturbed, tmp_path):
+    """What a run on 2x2 devices leaves that is killed when step 4 is saved."""
     folder = tmp_path / "continued"
-    shutil.copytree(killed, folder)
+    shutil.copytree(undisturbed, folder)
     for path in folder.glob("ckpt-*"):
         if int(path.name.split("-")[1].split(".")[0]) > 4:
             path.unlink()
@@ -102,11 +86,9 @@ def undisturbed(pairs_folder, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_a_killed_run_continues_with_the_same_bits(killed, undisturbed, pairs_folder, tmp_path):
-    folder = tmp_path / "killed"
-    shutil.copytree(killed, folder)
-    finish(pretraining(pairs_folder, folder, "--mesh=2x2"))
-    one, other = weights(str(undisturbed)), weights(str(folder))
+def test_a_killed_run_continues_with_the_same_bits(at_step_4, undisturbed, pairs_folder):
+    assert "continuing at step 4:" in finish(pretraining(pairs_folder, at_step_4, "--mesh=2x2"))
+    one, other = weights(str(undisturbed)), weights(str(at_step_4))
     assert one.keys() == other.keys() and len(one) > 50
     for name, value in one.items():
         assert value.tobytes() == other[name].tobytes(), name
