@@ -1,16 +1,18 @@
 """The whole pipeline on a slice of the real files, with the commands that a user types."""
 
+import contextlib
+import io
 import json
 import shlex
-import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from scripts.demo import commands
+from scripts import demo
 from tests import forked
 from tfbio.export import conversion
 from tfbio.objectives.masking import MaskedBatch
@@ -20,27 +22,28 @@ from tfbio.text.fast_tokenizer import load_fast_tokenizer
 ROOT = Path(__file__).parents[1]
 
 
-def demo(folder):
-    return subprocess.run(
-        [sys.executable, "scripts/demo.py", "--small", f"--output={folder}"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
-
-
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("demo") / "small"
-    return folder, demo(folder)
+    """The folder of a run of the demo, its exit code, and what it and its commands printed."""
+    folder, printed = tmp_path_factory.mktemp("demo") / "small", io.StringIO()
+
+    def run(command, cwd, check):
+        done = forked.run(command, cwd=cwd)
+        printed.write(done.stdout + done.stderr * bool(done.returncode))
+        return done
+
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        patch.setattr(demo, "subprocess", SimpleNamespace(run=run))
+        patch.setattr(sys, "argv", ["demo.py", "--small", f"--output={folder}"])
+        code = demo.main()
+    return folder, code, printed.getvalue()
 
 
 @pytest.mark.slow
 def test_runs_to_the_report(finished):
-    folder, done = finished
-    assert done.returncode == 0, done.stdout + done.stderr
-    lines = done.stdout.splitlines()
+    folder, code, printed = finished
+    assert code == 0, printed
+    lines = printed.splitlines()
     assert lines[-1] == str(folder / "report" / "report.md")
     typed = [line.partition("] ")[2] for line in lines if "] python " in line]
     assert [command.split()[1] for command in typed] == [
@@ -54,7 +57,7 @@ def test_runs_to_the_report(finished):
 
 @pytest.mark.slow
 def test_the_reports_figures_are_those_of_the_runs(finished):
-    folder, _ = finished
+    folder, _, _ = finished
     text = (folder / "report" / "report.md").read_text(encoding="utf-8")
     held_out = curves.read(folder / "pretrained" / "logs" / "heldout")
     assert f"{held_out['loss'][-1][1]:.4f}" in text
@@ -71,7 +74,7 @@ def test_the_reports_figures_are_those_of_the_runs(finished):
 
 @pytest.mark.slow
 def test_a_second_run_reuses_everything(finished):
-    folder, _ = finished
+    folder, _, _ = finished
 
     def made():
         return {
@@ -82,7 +85,7 @@ def test_a_second_run_reuses_everything(finished):
 
     before, said = made(), ""
     assert len(before) > 20
-    for command in commands(folder, small=True):
+    for command in demo.commands(folder, small=True):
         done = forked.run([sys.executable, *shlex.split(command)[1:]], cwd=ROOT)
         assert done.returncode == 0, done.stdout + done.stderr
         said += done.stdout
@@ -96,7 +99,7 @@ def test_transformers_finds_the_same_tokens_replaced(finished):
     import torch
     import transformers
 
-    folder, _ = finished
+    folder, _, _ = finished
     source, target = folder / "pretrained", folder / "for_transformers"
     command = ["-m", "tfbio.convert", f"--from={source}", f"--to={target}"]
     assert forked.run([sys.executable, *command], cwd=ROOT).returncode == 0
