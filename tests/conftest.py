@@ -20,7 +20,7 @@ with contextlib.suppress(ImportError):
 from data_prep import documents, examples, vocabulary
 from data_prep.readers import input_files
 from data_prep.running import pipeline
-from tests import reference
+from tests import made_once, reference
 from tfbio.base.manifests import MANIFEST
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -76,50 +76,62 @@ def cut(path, articles):
 @pytest.fixture(scope="session")
 def pubmed_slice(tmp_path_factory):
     """A folder with the first articles of both shipped files: 100 old ones, 200 recent ones."""
-    folder = tmp_path_factory.mktemp("pubmed")
-    files = input_files.shipped_files(".xml.gz")
-    for path, articles in zip(files, (100, 200), strict=True):
-        with gzip.open(folder / os.path.basename(path), "wt", encoding="utf-8") as stream:
-            stream.write(cut(path, articles))
-    return folder
+
+    def make(folder):
+        files = input_files.shipped_files(".xml.gz")
+        for path, articles in zip(files, (100, 200), strict=True):
+            with gzip.open(folder / os.path.basename(path), "wt", encoding="utf-8") as stream:
+                stream.write(cut(path, articles))
+
+    return made_once.folder(tmp_path_factory, "pubmed", make)
 
 
 @pytest.fixture(scope="session")
 def documents_folder(pubmed_slice, tmp_path_factory):
-    """Documents of the slice, made in this process."""
-    folder = tmp_path_factory.mktemp("made") / "documents"
-    paths = input_files.find_files([str(pubmed_slice)])
-    settings = documents.DocumentSettings(shard_megabytes=0.07)
-    documents.make_documents(paths, folder, settings, runner=ONE_WORKER)
-    return folder
+    """Documents of the slice, made in this process or another one of pytest's."""
+
+    def make(folder):
+        paths = input_files.find_files([str(pubmed_slice)])
+        settings = documents.DocumentSettings(shard_megabytes=0.07)
+        documents.make_documents(paths, folder / "documents", settings, runner=ONE_WORKER)
+
+    return made_once.folder(tmp_path_factory, "made", make) / "documents"
 
 
 @pytest.fixture(scope="session")
 def vocab_file(documents_folder, tmp_path_factory):
     """A vocabulary learnt on the slice."""
-    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
-    vocabulary.make_vocabulary(documents_folder, path, size=2000)
-    return path
+
+    def make(folder):
+        vocabulary.make_vocabulary(documents_folder, folder / "vocab.txt", size=2000)
+
+    return made_once.folder(tmp_path_factory, "vocabulary", make) / "vocab.txt"
 
 
 @pytest.fixture(scope="session")
 def examples_folder(documents_folder, vocab_file, tmp_path_factory):
     """Pretraining examples of the slice, of 64 tokens."""
-    folder = tmp_path_factory.mktemp("examples") / "examples_64"
     settings = examples.ExampleSettings(sequence_length=64, held_out_fraction=0.2, shards=4)
-    examples.make_examples(documents_folder, vocab_file, folder, settings, runner=ONE_WORKER)
-    return folder
+
+    def make(folder):
+        given = documents_folder, vocab_file, folder / "examples_64", settings
+        examples.make_examples(*given, runner=ONE_WORKER)
+
+    return made_once.folder(tmp_path_factory, "examples", make) / "examples_64"
 
 
 @pytest.fixture(scope="session")
 def pairs_folder(documents_folder, vocab_file, tmp_path_factory):
     """Pairs of segments with labels of next sentences, of 64 tokens."""
-    folder = tmp_path_factory.mktemp("pairs") / "examples_64"
     settings = examples.ExampleSettings(
         "next_sentence", sequence_length=64, held_out_fraction=0.2, shards=2
     )
-    examples.make_examples(documents_folder, vocab_file, folder, settings, runner=ONE_WORKER)
-    return folder
+
+    def make(folder):
+        given = documents_folder, vocab_file, folder / "examples_64", settings
+        examples.make_examples(*given, runner=ONE_WORKER)
+
+    return made_once.folder(tmp_path_factory, "pairs", make) / "examples_64"
 
 
 @pytest.fixture(scope="session")

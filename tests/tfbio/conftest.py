@@ -11,7 +11,7 @@ import tf_keras as keras
 
 from data_prep import sentence_roles
 from data_prep.sentences import vocabulary_training
-from tests import task_types
+from tests import made_once, task_types
 from tests.pretraining_runs import eagerly, small_settings
 from tfbio.base import json_files
 from tfbio.base.manifests import read_manifest
@@ -75,10 +75,12 @@ def pretrained(examples_folder, cpu, tmp_path_factory):
         learning_rate=PretrainingConfig.learning_rate,
         run=PretrainingRun(num_eval_batches=1),
     )
-    folder = str(tmp_path_factory.mktemp("pretrained") / "model")
-    with eagerly():
-        pretraining.pretrain(settings, [str(examples_folder)], folder, cpu)
-    return folder
+
+    def make(folder):
+        with eagerly():
+            pretraining.pretrain(settings, [str(examples_folder)], str(folder / "model"), cpu)
+
+    return str(made_once.folder(tmp_path_factory, "pretrained", make) / "model")
 
 
 @pytest.fixture(scope="session")
