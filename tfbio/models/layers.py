@@ -13,6 +13,7 @@ import tf_keras as keras
 
 from tfbio.models import target
 from tfbio.models.activations import ACTIVATIONS
+from tfbio.models.attention import attend
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.randomness import dropout
 
@@ -102,18 +103,26 @@ class TransformerLayer(keras.layers.Layer):
         size = hidden.shape[-1]
         head_size = size // self.num_heads
         if target.is_mesh():
-            heads = [batch, length, self.num_heads, head_size]
-            query, key, value = (
-                tf.transpose(tf.reshape(projected, heads), [0, 2, 1, 3])
-                for projected in _three_products(self.query_key_value, hidden)
-            )
-        else:
-            projected = tf.reshape(
-                self.query_key_value(hidden), [batch, length, 3 * self.num_heads, head_size]
-            )
-            # One transpose for all; `split`, because the gradient of slicing is three paddings.
-            query, key, value = tf.split(tf.transpose(projected, [0, 2, 1, 3]), 3, axis=1)
-        query *= 1.0 / math.sqrt(head_size)
+            return self._attend_on_mesh(hidden, attention_bias, seed)
+        projected = tf.reshape(
+            self.query_key_value(hidden), [batch, length, 3 * self.num_heads, head_size]
+        )
+        # One transpose for all; `split`, because the gradient of slicing is three paddings.
+        heads = tf.split(tf.transpose(projected, [0, 2, 1, 3]), 3, axis=1)
+        context = attend(*heads, attention_bias, self.attention_dropout_prob, seed)
+        return tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [batch * length, size])
+
+    def _attend_on_mesh(
+        self, hidden: tf.Tensor, attention_bias: tf.Tensor, seed: tf.Tensor | None
+    ) -> tf.Tensor:
+        batch, _, _, length = shape_of(attention_bias)
+        size = hidden.shape[-1]
+        heads = [batch, length, self.num_heads, size // self.num_heads]
+        query, key, value = (
+            tf.transpose(tf.reshape(projected, heads), [0, 2, 1, 3])
+            for projected in _three_products(self.query_key_value, hidden)
+        )
+        query *= 1.0 / math.sqrt(size // self.num_heads)
         scores = tf.matmul(query, key, transpose_b=True) + attention_bias
         weights = dropout(tf.nn.softmax(scores), self.attention_dropout_prob, seed)
         context = tf.transpose(tf.matmul(weights, value), [0, 2, 1, 3])

@@ -122,8 +122,7 @@ def global_normal(
 def dropout(inputs: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor:
     """Zeroes a share `rate` of the inputs and scales the others up (Srivastava et al., 2014).
 
-    16 random bits decide on an element, which takes half the draws that 32 would; so the rate is
-    rounded to a multiple of 2^-16. Replicas draw different masks.
+    The rate is rounded to a multiple of 2^-16. Replicas draw different masks.
 
     Args:
       inputs: any static shape, any float dtype.
@@ -133,22 +132,56 @@ def dropout(inputs: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor
     Returns:
       A tensor of the shape and dtype of `inputs`.
     """
-    dropped = round(rate * 2**16)
+    if target.is_mesh() or target.is_tpu():
+        dropped = round(rate * 2**16)
+        if seed is None or dropped == 0:
+            return inputs
+        replica = 0 if target.is_mesh() else _replica()
+        return _hashed_dropout(inputs, dropped, seed, 0 if replica is None else replica)
+    mask, scale = dropout_mask(inputs.shape, inputs.dtype, rate, seed)
+    return inputs if mask is None else inputs * (mask * scale)
+
+
+def dropout_mask(
+    shape: tf.TensorShape, dtype: tf.DType, rate: float, seed: tf.Tensor | None
+) -> tuple[tf.Tensor | None, float]:
+    """Draws which elements dropout keeps, on CPUs and GPUs, and computes the scale of those.
+
+    16 random bits decide on an element, which takes half the draws that 32 would; so the rate is
+    rounded to a multiple of 2^-16.
+
+    Args:
+      shape: the shape of the elements, static.
+      dtype: the dtype of the mask, any float dtype.
+      rate: in [0, 1).
+      seed: int32 [2]; None for no dropout.
+
+    Returns:
+      A pair of the mask, `dtype` `shape`, 1 for the elements that are kept and 0 for the others, or
+      None if all are; and the scale of the kept ones, a float, 1 / (1 - share).
+    """
+    bits, values = tf.uint16, 2**16
+    dropped = round(rate * values)
     if seed is None or dropped == 0:
-        return inputs
+        return None, 1.0
+    replica = _replica()
+    if replica is not None:
+        seed = fold_in(seed, replica)
+    size = shape.num_elements()
+    draws = _bits([math.ceil(size * bits.size / 4)], seed)
+    draws = tf.reshape(tf.bitcast(draws, bits), [-1])
+    keep = tf.reshape(draws[:size], shape) >= tf.constant(dropped, bits)
+    return tf.cast(keep, dtype), 1.0 / (1.0 - dropped / values)
+
+
+def _replica() -> tf.Tensor | None:
+    """Returns the number of the replica whose context it is, int32 []; None if it is the only one.
+
+    None, too, outside of a replica's context.
+    """
     replica = tf.distribute.get_replica_context()
     several = replica is not None and replica.num_replicas_in_sync > 1
-    if target.is_mesh():
-        return _hashed_dropout(inputs, dropped, seed, 0)
-    if target.is_tpu():
-        number = replica.replica_id_in_sync_group if several else 0
-        return _hashed_dropout(inputs, dropped, seed, number)
-    if several:
-        seed = fold_in(seed, replica.replica_id_in_sync_group)
-    size = inputs.shape.num_elements()
-    halves = tf.reshape(tf.bitcast(_bits([math.ceil(size / 2)], seed), tf.uint16), [-1])
-    keep = tf.reshape(halves[:size], inputs.shape) >= tf.constant(dropped, tf.uint16)
-    return inputs * (tf.cast(keep, inputs.dtype) * (1.0 / (1.0 - dropped * 2.0**-16)))
+    return replica.replica_id_in_sync_group if several else None
 
 
 def _of_24_bits(bits: tf.Tensor) -> tf.Tensor:
