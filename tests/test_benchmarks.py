@@ -67,6 +67,7 @@ def test_a_package_that_is_missing_is_named(benchmark, examples_folder, tmp_path
         ("sentence_pairs", "--examples=nowhere", "arguments are required: --output: see --help"),
         ("input_pipeline", "--examples=nowhere", "nowhere"),
         ("input_pipeline", "--hparams=nowhere.json", "nowhere.json"),
+        ("annotation", "--model=nowhere", "--model=nowhere: there is no such folder"),
         ("serving", "--model=nowhere", "--model=nowhere: there is no such folder"),
         ("data_prep", "--rounds=1e3", "argument --rounds: '1e3' is no whole number above 0"),
         ("data_prep", "--round=1", "unrecognized arguments: --round=1"),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from data_prep.sentences import splitters
-from tfbio.base import file_paths, messages, storage
+from tfbio.base import file_paths, messages, path_checks, storage
 from tfbio.base.errors import DataError, UsageError, UserError
 from tfbio.base.manifests import Manifest
 from tfbio.formats.text_files import STDIN
@@ -67,6 +67,7 @@ def annotate(
       DataError: no input was good.
       OSError: an output cannot be written.
     """
+    path_checks.require_output("output_dir", output_dir)
     _check_form(settings.form, settings.compress)
     known = predict.facts_of(settings.model)
     if known is not None and known.new_text != "documents":
@@ -85,7 +86,7 @@ def annotate(
             finally:
                 storage.remove_half_written(output_dir)  # by processes that were killed
         else:
-            print(f"{output_dir} is complete", flush=True)
+            run.nothing_is_left()
         run.finish()
 
 
@@ -180,6 +181,14 @@ class _Run:
         """Notes the number of cores."""
         self._cores = cores
 
+    def nothing_is_left(self) -> None:
+        """Notes new files that cannot be read, where all others are done."""
+        print(f"{self._folder.path} is complete", flush=True)
+        if self._bad:
+            self._folder.begin(self._folder.settings)
+            for note in self._bad:
+                self._folder.add(note)
+
     def ready(self, facts: ModelFacts) -> str:
         """See `annotation_processes.Listener`."""
         if self._agreed is None:
@@ -224,7 +233,7 @@ class _Run:
           DataError: no input was good.
         """
         self._progress.close()
-        if any(job.name not in self._folder.notes for job in self._jobs):
+        if self._deaths and any(job.name not in self._folder.notes for job in self._jobs):
             raise UserError(
                 f"{self._deaths[0]}; -9 says that memory ran out: run the same command again, "
                 "perhaps with fewer --processes; it continues."

@@ -100,6 +100,11 @@ def test_each_file_has_the_entities_of_a_prediction_of_it(trial, inputs, cpu, tm
     annotation.annotate(settings, [str(inputs)], str(out), strategy=never)
     said = capsys.readouterr().out
     assert "found is complete" in said and "left out: " in said
+    (inputs / "later.xml").write_text("no XML")
+    annotation.annotate(settings, [str(inputs)], str(out), strategy=never)
+    assert "later.xml: it is not well-formed" in capsys.readouterr().out
+    assert (out / "manifest.json").read_text().count("later.xml: it is not") == 2
+    os.remove(inputs / "later.xml")
     changed = AnnotationSettings(trial, overrides=("run.eval_batch_size=8",))
     with pytest.raises(UserError, match="set=.*not .*run.eval_batch_size=8.*--overwrite"):
         annotation.annotate(changed, [str(inputs)], str(out), strategy=never)
@@ -115,7 +120,8 @@ def test_each_file_has_the_entities_of_a_prediction_of_it(trial, inputs, cpu, tm
     after = files_of(out)
     assert {name: after[name] for name in names} == {name: before[name] for name in names}
     assert len(after["d.jsonl"].splitlines()) == 4 and len(after["cut.jsonl"].splitlines()) == 3
-    assert json.loads(after["manifest.json"])["problems"] == []
+    (problem,) = json.loads(after["manifest.json"])["problems"]
+    assert "later.xml" in problem
 
     # Another model is refused, though it has the same settings.
     manifest = json.loads(after["manifest.json"])

