@@ -11,6 +11,7 @@ about the few words that can begin a sentence and not about all of them.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import re
@@ -18,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from data_prep.sentences import senter
-from tfbio.base import errors
+from tfbio.base import errors, idle_packages
 
 if TYPE_CHECKING:
     import spacy
@@ -114,8 +115,10 @@ def _pysbd() -> _Boundaries:
 
 def _pipeline(name: str) -> spacy.Language:
     """Loads a spaCy pipeline, without its parts that do not find sentences."""
-    import spacy
-    from thinc.api import NumpyOps, set_current_ops
+    # Another package may be one that needs PyTorch.
+    with idle_packages.left_out() if name in BEST_FIRST else contextlib.nullcontext():
+        import spacy
+        from thinc.api import NumpyOps, set_current_ops
 
     if name == "scispacy":
         import scispacy.custom_sentence_segmenter  # noqa: F401  (registers the component)

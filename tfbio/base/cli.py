@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 
 from absl import app, flags, logging
 
-from tfbio.base import console, extras, messages, signals
+from tfbio.base import console, extras, idle_packages, messages, signals
 from tfbio.base.ctrl_c import answering_ctrl_c, interrupted
 from tfbio.base.errors import UsageError, UserError
 from tfbio.base.messages import print_last
@@ -80,6 +80,7 @@ def run(
     # would look for it again and again, and once more at the end: 1.5 seconds of a core in all.
     gc.set_threshold(50_000, 20, 100)
     atexit.register(gc.freeze)
+    idle_packages.keep_out()
     # A path may have bytes that are no text, which are printed escaped.
     sys.stdout.reconfigure(errors="backslashreplace")
     if define_flags is not None:
