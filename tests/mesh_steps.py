@@ -26,7 +26,7 @@ from tfbio.objectives.pretraining_config import PretrainingConfig  # noqa: E402
 from tfbio.training import distribution, precision  # noqa: E402
 from tfbio.training.mesh import MeshStrategy  # noqa: E402
 
-STEPS, ROWS, LENGTH, WORDS = 20, 8, 16, 62
+STEPS, ROWS, LENGTH, WORDS = 8, 8, 16, 62
 SMALL = {
     "encoder": {
         "vocab_size": WORDS,  # which 4 devices do not divide
