@@ -13,7 +13,7 @@ tfbio, and so is one with random weights, which shows what pretraining adds.
 
 Prints each command, and keeps every score in scores.jsonl as it comes. budgets.md has the tables
 and budgets.png a plot of the scores against the CPU minutes; both are written anew after each
-score. All of it takes about a day on two cores. Run the same command again to continue: what has a
+score. All of it takes many hours on two cores. Run the same command again to continue: what has a
 score is not run again, and an interrupted run goes on.
 """
 

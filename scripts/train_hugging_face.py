@@ -3,9 +3,9 @@ r"""Pretrains a masked language model with Hugging Face `transformers` on PyTorc
   python -m scripts.train_hugging_face --examples=out/examples --model_dir=out/bert \
       --set objective=mlm --set run.precision=bfloat16 --compile
 
-`compare_budgets.py` runs it. As in the `run_mlm.py` of `transformers`, the texts lie one after
+`compare_budgets.py` runs it. As in the example `run_mlm` of `transformers`, the texts lie one after
 another in blocks without padding, every token sees its whole block, and masks are drawn anew in
-each step. Its step is that of `benchmarks/hugging_face_step.py`: the head of words on the masked
+each step. The step is that of `benchmarks/hugging_face_step.py`: the head of words on the masked
 positions alone, fused AdamW; attention is PyTorch's fused one. The settings are those of
 `run_pretraining.py`, and so is its bookkeeping: the same command continues an interrupted run.
 
@@ -104,7 +104,7 @@ class BertPretraining(HuggingFaceStep):
 def read_blocks(examples: str, split: str) -> np.ndarray:
     """Reads the texts of examples, one after another, in blocks without padding.
 
-    `group_texts` of `run_mlm.py` does so with texts that have their [CLS] and [SEP].
+    `group_texts` of `run_mlm` does so with texts that have their [CLS] and [SEP].
 
     Args:
       examples: a folder that `data_prep.examples` wrote.
