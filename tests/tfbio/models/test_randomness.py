@@ -18,16 +18,32 @@ def test_uniform_is_uniform():
     assert (draw != randomness.uniform([200, 300], SEED + 1).numpy()).mean() > 0.99
 
 
-@pytest.mark.parametrize("rate", [0.1, 0.5])
-def test_dropout_keeps_the_mean_and_drops_the_share(rate):
+@pytest.mark.parametrize("rate, share", [(0.1, 26 / 256), (0.5, 0.5), (0.01, 655 / 65536)])
+def test_dropout_keeps_the_mean_and_drops_the_share(rate, share):
     inputs = tf.ones([401, 499])  # an odd number of elements
     output = randomness.dropout(inputs, rate, SEED).numpy()
     kept = output != 0.0
     # Four standard deviations of a share.
-    assert abs(1.0 - kept.mean() - rate) < 4 * np.sqrt(rate * (1 - rate) / kept.size)
-    np.testing.assert_allclose(output[kept], 1 / (1 - rate), rtol=1e-4)
+    assert abs(1.0 - kept.mean() - share) < 4 * np.sqrt(share * (1 - share) / kept.size)
+    np.testing.assert_allclose(output[kept], 1 / (1 - share), rtol=1e-6)
     np.testing.assert_array_equal(randomness.dropout(inputs, rate, None), inputs)
     np.testing.assert_array_equal(randomness.dropout(inputs, 0.0, SEED), inputs)
+
+
+def test_no_element_of_a_mask_tells_of_its_neighbours():
+    mask, _ = randomness.dropout_mask(tf.TensorShape([300, 512]), tf.float32, 0.1, SEED)
+    dropped = 1.0 - mask.numpy()
+    for axis, distance in ((0, 1), (1, 1), (1, 2), (1, 3), (1, 4)):
+        pairs = np.delete(dropped, range(distance), axis) * np.delete(
+            dropped, range(-distance, 0), axis
+        )
+        both = (26 / 256) ** 2
+        assert abs(pairs.mean() - both) < 4.5 * np.sqrt(both / pairs.size), (axis, distance)
+
+
+def test_in_float64_dropout_has_the_rate_itself():
+    _, scale = randomness.dropout_mask(tf.TensorShape([4]), tf.float64, 0.1, SEED)
+    assert scale == pytest.approx(1 / 0.9, rel=1e-5)
 
 
 def test_the_gradient_passes_where_the_value_did():
