@@ -1,0 +1,261 @@
+"""The engines that `benchmarks.prediction` compares, with the options that are tried of each.
+
+An engine finds the spans of the entities in texts. tfbio and spaCy get whole texts; Hugging Face's
+pipeline and ONNX Runtime get their sentences, as tfbio has split them before the clock starts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks import best_options
+from benchmarks.prediction_data import Span, Texts
+
+Annotate = Callable[[Texts], list[list[Span]]]
+_CORES = os.cpu_count() or 1
+# Texts that each option is tried on, after a few that do not count.
+_TRIED, _WARM_UP = 100, 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The form in which an engine computes; each engine heeds some of them."""
+
+    batch_size: int = 8
+    threads: int = _CORES
+    processes: int = 1
+    by_length: bool = False
+    attention: str = "sdpa"
+    autocast: bool = False
+    compiled: bool = False
+
+
+class Engine(NamedTuple):
+    """An engine.
+
+    Attributes:
+      make: makes it, of the folder, the precision and options.
+      start: the options to start from; None if it has none.
+      changes: the options to try, in their order, for a precision.
+    """
+
+    make: Callable[[Path, str, Options], Annotate]
+    start: Options | None = None
+    changes: Callable[[str], list[dict[str, Any]]] = lambda precision: []
+
+
+def words(options: dict[str, Any]) -> str:
+    """Says the options that differ from the standard ones in words, with batch and threads."""
+    own = Options(**options)
+    said = [f"batches of {own.batch_size}", f"threads={own.threads}"]
+    said += [f"processes={own.processes}"] * (own.processes > 1)
+    said += ["by length"] * own.by_length + ["eager"] * (own.attention == "eager")
+    return ", ".join([*said, *["autocast"] * own.autocast, *["torch.compile"] * own.compiled])
+
+
+# --- tfbio ---------------------------------------------------------------------------------------
+
+
+def _tfbio(folder: Path, precision: str, options: Options) -> Annotate:
+    """Makes tfbio's engine, `tfbio.load`."""
+    import tfbio
+
+    model = tfbio.load(
+        (folder / "model.path").read_text(encoding="utf-8"), {"run.precision": precision}
+    )
+
+    def annotate(texts: Texts) -> list[list[Span]]:
+        return [[(x.start, x.end) for x in found] for found in model(texts.texts)]
+
+    return annotate
+
+
+# --- Hugging Face's pipeline ---------------------------------------------------------------------
+
+
+def _pipeline(folder: Path, precision: str, options: Options) -> Annotate:
+    """Makes Hugging Face's pipeline. bfloat16 is that of the weights, or of autocast."""
+    import torch
+    import transformers
+
+    torch.set_num_threads(options.threads)
+    halved = precision == "bfloat16" and not options.autocast
+    model = transformers.AutoModelForTokenClassification.from_pretrained(
+        folder / "transformers",
+        attn_implementation=options.attention,
+        dtype=torch.bfloat16 if halved else torch.float32,
+    ).eval()
+    if options.compiled:
+        model.forward = torch.compile(model.forward, dynamic=True)
+    pipeline = transformers.pipeline(
+        "token-classification",
+        model=model,
+        tokenizer=transformers.AutoTokenizer.from_pretrained(folder / "transformers"),
+        aggregation_strategy="first",
+        device="cpu",
+    )
+
+    def spans(sentences: Sequence[str]) -> list[list[Span]]:
+        with torch.autocast("cpu", torch.bfloat16, enabled=options.autocast):
+            found = pipeline([*sentences], batch_size=options.batch_size)
+        return [[(x["start"], x["end"]) for x in each] for each in found]
+
+    return _of_sentences(spans, options.by_length)
+
+
+def _pipeline_changes(precision: str) -> list[dict[str, Any]]:
+    return [
+        {"by_length": True},
+        *({"batch_size": size} for size in (16, 32, 64)),
+        {"attention": "eager"},
+        *([{"autocast": True}] if precision == "bfloat16" else []),
+        *([{"threads": _CORES // 2}] if _CORES > 1 else []),
+        {"compiled": True},  # last, since it may end the process
+    ]
+
+
+# --- ONNX Runtime --------------------------------------------------------------------------------
+
+
+def _onnx(folder: Path, precision: str, options: Options) -> Annotate:
+    """Makes ONNX Runtime's engine: the client of docs/checkpoints.md, for batches."""
+    import onnxruntime
+    import tokenizers
+
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = options.threads
+    session = onnxruntime.InferenceSession(folder / "onnx" / "model.onnx", settings)
+    tokenizer = tokenizers.Tokenizer.from_file(str(folder / "onnx" / "tokenizer.json"))
+    tokenizer.enable_padding()
+    config = json.loads((folder / "onnx" / "config.json").read_text(encoding="utf-8"))
+    labels = {int(number): label for number, label in config["id2label"].items()}
+    names = [each.name for each in session.get_inputs()]
+    words_of = tokenizers.pre_tokenizers.BertPreTokenizer().pre_tokenize_str
+
+    def spans(sentences: Sequence[str]) -> list[list[Span]]:
+        found = []
+        for first in range(0, len(sentences), options.batch_size):
+            cut = [words_of(x) for x in sentences[first : first + options.batch_size]]
+            rows = tokenizer.encode_batch(
+                [[x for x, _ in own] for own in cut], is_pretokenized=True
+            )
+            columns = {
+                "input_ids": [row.ids for row in rows],
+                "attention_mask": [row.attention_mask for row in rows],
+                "token_type_ids": [row.type_ids for row in rows],
+            }
+            (logits,) = session.run(None, {name: np.array(columns[name]) for name in names})
+            for row, own, best in zip(rows, cut, logits.argmax(axis=-1), strict=True):
+                tags, seen = [], -1
+                for number, label in zip(row.word_ids, best, strict=True):
+                    if number is not None and number > seen:  # a word's first token
+                        seen = number
+                        tags.append(labels[label])
+                found.append(spans_of(tags, [span for _, span in own]))
+        return found
+
+    return _of_sentences(spans, options.by_length)
+
+
+def _onnx_changes(precision: str) -> list[dict[str, Any]]:
+    sizes = [{"batch_size": size} for size in (1, 16, 32, 64)]
+    return [{"by_length": True}, *sizes, *([{"threads": _CORES // 2}] if _CORES > 1 else [])]
+
+
+def spans_of(tags: Sequence[str], words: Sequence[Span]) -> list[Span]:
+    """Joins the spans of words to those of entities, by their BIO tags.
+
+    An I that continues no entity of its type begins one.
+    """
+    spans, before = [], "O"
+    for tag, (start, end) in zip(tags, words, strict=True):
+        if tag[0] == "I" and before[1:] == tag[1:]:
+            spans[-1] = (spans[-1][0], end)
+        elif tag != "O":
+            spans.append((start, end))
+        before = tag
+    return spans
+
+
+def _of_sentences(spans: Callable[[Sequence[str]], list[list[Span]]], by_length: bool) -> Annotate:
+    """Makes an engine of a function that finds the spans in sentences."""
+
+    def annotate(texts: Texts) -> list[list[Span]]:
+        places = [
+            (number, start, text[start:end])
+            for number, text in enumerate(texts.texts)
+            for start, end in texts.sentences[number]
+        ]
+        if by_length:
+            places.sort(key=lambda place: len(place[2]))
+        found: list[list[Span]] = [[] for _ in texts.texts]
+        own = spans([sentence for _, _, sentence in places])
+        for (number, start, _), each in zip(places, own, strict=True):
+            found[number] += [(start + first, start + end) for first, end in each]
+        return [sorted(each) for each in found]
+
+    return annotate
+
+
+# --- spaCy ---------------------------------------------------------------------------------------
+
+
+def _spacy(folder: Path, precision: str, options: Options) -> Annotate:
+    """Makes spaCy's engine, of the model that `spacy_ner` trained."""
+    import spacy
+
+    nlp = spacy.load(folder / "spacy")
+
+    def annotate(texts: Texts) -> list[list[Span]]:
+        own = {"batch_size": options.batch_size, "n_process": options.processes}
+        return [
+            [(x.start_char, x.end_char) for x in doc.ents] for doc in nlp.pipe(texts.texts, **own)
+        ]
+
+    return annotate
+
+
+def _spacy_changes(precision: str) -> list[dict[str, Any]]:
+    sizes = [{"batch_size": size} for size in (32, 128)]
+    return [*sizes, *([{"processes": _CORES}] if _CORES > 1 else [])]
+
+
+ENGINES = {
+    "tfbio": Engine(_tfbio),
+    "Hugging Face": Engine(_pipeline, Options(), _pipeline_changes),
+    "ONNX Runtime": Engine(_onnx, Options(), _onnx_changes),
+    "spaCy": Engine(_spacy, Options(threads=1), _spacy_changes),
+}
+
+
+def search(
+    engine: str, folder: Path, precision: str, texts: Texts, compiles: bool
+) -> Iterator[best_options.Tried]:
+    """Tries an engine's options, and yields the texts per second of each.
+
+    Args:
+      engine: its name in `ENGINES`.
+      folder: with the models.
+      precision: "float32" or "bfloat16".
+      texts: of which the first are annotated, once before the clock starts and once after.
+      compiles: whether torch.compile is tried.
+    """
+    own, some = ENGINES[engine], texts.first(_TRIED)
+
+    def measure(options: Options) -> float:
+        annotate = own.make(folder, precision, options)
+        annotate(some if options.compiled else texts.first(_WARM_UP))
+        start = time.perf_counter()
+        annotate(some)
+        return len(some.texts) / (time.perf_counter() - start)
+
+    changes = [each for each in own.changes(precision) if compiles or "compiled" not in each]
+    yield from best_options.search(own.start, changes, measure)
