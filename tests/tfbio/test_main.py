@@ -12,6 +12,10 @@ from tfbio.base import console
 # Of what `tfbio` itself has a name for; BERT's run_squad.py is another's.
 OLD_NAMES = re.compile(r"python |run_(?:pretraining|finetuning)|data_prep\.[a-z_]+(?!\.)\b")
 
+# Packages whose import takes a large part of a second or more.
+TAKE_LONG = {"tensorflow", "tf_keras", "torch", "spacy", "transformers", "sklearn"}
+TAKE_LONG |= {"pandas", "matplotlib", "scipy.stats"}
+
 
 def run(*arguments, start=("-m", "tfbio"), folder=None):
     return subprocess.run(
@@ -62,8 +66,13 @@ def test_a_mistake_is_one_sentence_with_the_names_of_tfbio(arguments, said, tmp_
 
 @pytest.mark.parametrize("name", console.COMMANDS)
 def test_the_help_of_a_command_says_what_to_type(name, tmp_path):
-    done = run(name, "--help", folder=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
+    start = ("-X", "importtime", "-m", "tfbio")
+    done = run(name, "--help", start=start, folder=tmp_path)
+    assert done.returncode == 0
+    lines = done.stderr.splitlines()
+    assert not [line for line in lines if not line.startswith("import time:")]
+    imported = {line.rpartition("| ")[2].strip() for line in lines}
+    assert "absl.flags" in imported and not imported & TAKE_LONG
     # The only command with a word before its flags.
     task = "ncbi_disease " if name == "data" else ""
     assert f"tfbio {name} {task}--" in done.stdout

@@ -268,6 +268,8 @@ def _say_what_begins(
         )
     if config.run.jit_compile or isinstance(strategy, tf.distribute.TPUStrategy):
         say("compiling the training step ...")
+    else:
+        say("tracing the training step ...")
 
 
 # --- Training ------------------------------------------------------------------------------------

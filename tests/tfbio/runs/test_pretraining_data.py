@@ -311,6 +311,7 @@ def test_trains_on_packed_examples(shallow, packed, cpu, tmp_path, capsys, jit_c
         pretraining.pretrain(short, [packed[0]], str(tmp_path / "model"), cpu)
     said = capsys.readouterr().out.splitlines()
     assert ("compiling the training step ..." in said) == jit_compile
+    assert ("tracing the training step ..." in said) != jit_compile
     logs = EventAccumulator(str(tmp_path / "model" / "logs" / "heldout"))
     logs.Reload()
     assert np.isfinite(tf.make_ndarray(logs.Tensors("loss")[-1].tensor_proto))
