@@ -176,8 +176,10 @@ def dropout_mask(
         seed = fold_in(seed, replica)
     size = shape.num_elements()
     draws = _bits([math.ceil(size * bits.size / 4)], seed)
-    draws = tf.reshape(tf.bitcast(draws, bits), [-1])
-    keep = tf.reshape(draws[:size], shape) >= tf.constant(dropped, bits)
+    draws = tf.bitcast(draws, bits)
+    if size * bits.size % 4:
+        draws = tf.reshape(draws, [-1])[:size]
+    keep = tf.reshape(draws, shape) >= tf.constant(dropped, bits)
     return tf.cast(keep, dtype), 1.0 / (1.0 - dropped / values)
 
 
