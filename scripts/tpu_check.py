@@ -250,7 +250,7 @@ def _lower(settings: PretrainingConfig, cores: int, mesh: MeshShape | None = Non
         strategy, made = tpu_mesh.make_strategy(mesh.data)
     else:
         strategy = tpu_program.make_strategy(cores, one_copy=True)
-    precision.set_precision(settings.run.precision, strategy)
+    precision.set_precision(settings.run.precision, strategy, settings.encoder.hidden_size)
     distribution.optimize_for(settings.run.optimize_for, strategy)
     words = settings.encoder.vocab_size
     # Which tokens these are does not change the program.

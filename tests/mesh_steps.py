@@ -94,7 +94,7 @@ def main(devices, settings, *meshes):
     """Prints what the steps give without a mesh and on each."""
     strategy = distribution.make_strategy(mesh=f"1x{devices}")
     settings = config.load(PretrainingConfig, json.dumps(SMALL), json.loads(settings))
-    precision.set_precision(settings.run.precision, strategy)
+    precision.set_precision(settings.run.precision, strategy, settings.encoder.hidden_size)
     whole = Pretrainer(settings, TOKENS, strategy)
     with target.mesh():  # the same random numbers for dropout
         steps, evaluation = steps_of(whole)

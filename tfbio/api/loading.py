@@ -11,6 +11,7 @@ reads documents. docs/python.md is the manual. TensorFlow is imported when a mod
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -136,6 +137,7 @@ class Model:
       encoder: the `Encoder`.
       tokenizer: the `tokenization.Tokenizer`.
       max_length: the most tokens of a text that `embed` reads, with [CLS] and [SEP].
+      precision: what it computes in, "float32" or "bfloat16".
 
     Raises:
       UserError: see `load`.
@@ -151,7 +153,7 @@ class Model:
 
         self.settings = settings
         self.predictor: Predictor | None = None
-        with streams.LOCK:
+        with streams.LOCK, _own_policy():
             if fine_tuned.is_one(path):
                 self.path = fine_tuned.find_trial(path, say=lambda line: None)
                 self._load_fine_tuned()
@@ -170,7 +172,7 @@ class Model:
         return results.PREDICTIONS[self.predictor.known.new_text] if self.predictor else ""
 
     def __reduce__(self) -> tuple[Callable, tuple]:
-        return load, (self.path, self.settings)
+        return _load_again, (self.path, self.settings, self.precision)
 
     def __repr__(self) -> str:
         return f"tfbio.load({self.path!r})"
@@ -193,6 +195,7 @@ class Model:
         self.encoder = self.predictor.inference.model.encoder
         self.tokenizer = self.predictor.tokenizer
         self._run = self.predictor.config.run
+        self.precision = self.predictor.precision.name
 
     def _load_encoder(self) -> None:
         from tfbio.base import config
@@ -215,7 +218,9 @@ class Model:
                 f" {shape.vocab_size}: it is not the one it was trained with."
             )
         strategy = _one_device()
-        precision.set_precision(self._run.precision, strategy)
+        self.precision = precision.set_precision(
+            self._run.precision, strategy, shape.hidden_size
+        ).name
         distribution.optimize_for(self._run.optimize_for, strategy)
         with strategy.scope():
             self.encoder = Encoder(shape)
@@ -351,6 +356,25 @@ class Model:
         numbered = (streams.document_of(x, str(number)) for number, x in enumerate(documents))
         annotated = streams.each(numbered, annotate, batch_size, show_progress)
         annotation_formats.write(os.fspath(path), format, annotated)
+
+
+def _load_again(path: str, settings: Mapping[str, Any], precision: str) -> Model:
+    """Loads a pickled model in the precision that it had, which "auto" may not choose anew."""
+    model = Model(path, {**settings, "run.precision": precision})
+    model.settings = settings
+    return model
+
+
+@contextlib.contextmanager
+def _own_policy() -> Iterator[None]:
+    """Keeps the precision of the model made in a `with` block from its user's Keras layers."""
+    import tf_keras as keras
+
+    before = keras.mixed_precision.global_policy()
+    try:
+        yield
+    finally:
+        keras.mixed_precision.set_global_policy(before)
 
 
 def _one_device() -> tf.distribute.Strategy:

@@ -34,6 +34,8 @@ class PretrainingSettings(PretrainingConfig):
         as "128 from step 264000", the counts of its examples by their names, and
         `documents_sha256`, a hash of the documents that they are made of; for the model card. Empty
         for a converted model.
+      chosen_precision: what the run computes in, "float32" or "bfloat16", as `run.precision` or, if
+        that is "auto", the device had it; "" for a converted model.
       family: the family of `transformers` that a converted model came in as, one of
         `encoder_config.FAMILIES`; "" for one that was made here.
 
@@ -52,6 +54,7 @@ class PretrainingSettings(PretrainingConfig):
         "decay_all": False,
         "teacher": None,
         "teacher_sha256": "",
+        "chosen_precision": "float32",  # on a CPU
     }
 
     lower_case: bool
@@ -60,6 +63,7 @@ class PretrainingSettings(PretrainingConfig):
     teacher: str | None = None
     teacher_sha256: str = ""
     data: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    chosen_precision: str = ""
     family: str = ""
 
     def __post_init__(self) -> None:

@@ -59,7 +59,7 @@ class Annotator:
         any_shape = strategy.num_replicas_in_sync == 1
         self._predictor = Predictor(trial, settings, strategy, [*overrides], any_shape)
         self.facts = ModelFacts(
-            checkpoint_source.sha256_of_weights(trial), self._predictor.precision
+            checkpoint_source.sha256_of_weights(trial), self._predictor.precision.name
         )
 
     def annotate(

@@ -6,88 +6,33 @@
 from __future__ import annotations
 
 import dataclasses
-import glob
 import os
-import shutil
 import signal
 import statistics
 import sys
 from typing import Any
 
-import tensorflow as tf
-
 from tfbio.base import json_files, storage
-from tfbio.base.errors import UserError
 from tfbio.formats.task_examples import Example
 from tfbio.planning import finetuning_cost
-from tfbio.runs import finetuning_data
+from tfbio.runs import finetuning_data, finetuning_folder
 from tfbio.runs.finetuning_checks import check
+from tfbio.runs.finetuning_run import Run
 from tfbio.runs.mesh_finetuner import make_finetuner
 from tfbio.runs.trial import StoppedError, Trial
-from tfbio.task_types import finetuning_config, finetuning_files, trained_on, types
-from tfbio.task_types.finetuning_config import FinetuningConfig, RunConfig
-from tfbio.task_types.finetuning_files import RunScores, checkpoints_dir, trial_dir
-from tfbio.task_types.task import SPLITS, Task
+from tfbio.task_types import finetuning_files, types
+from tfbio.task_types.finetuning_config import RunConfig
+from tfbio.task_types.finetuning_files import RunScores, trial_dir
+from tfbio.task_types.task import SPLITS
 from tfbio.text import vocabularies
-from tfbio.training import distribution, precision
+from tfbio.training import distribution
+from tfbio.training.precision import Precision
 from tfbio.training.preemption import Preemption
 from tfbio.weights import (
     checkpoint_settings,
     checkpoint_source,
     hugging_face_settings,
 )
-
-# Settings that do not tell one trial from another: with others, finished trials stay valid.
-NOT_IN_A_TRIAL = ("comment", "run", "seed", "num_trials", "init_checkpoint", "data_set")
-
-
-@dataclasses.dataclass(frozen=True)
-class Run:
-    """The task, the data and the settings of a fine-tuning run that `finetune` is to do.
-
-    Attributes:
-      config: all settings.
-      task: one of `task_table.TASKS`, or a task of the user's own data.
-      data_dir: the path of the folder with the task's files.
-      init_checkpoint: the path of a pretraining run's folder, a `trial_SEED` of a fine-tuning run
-        (whose head is kept if both answer questions), a folder of Hugging Face's, or a TensorFlow 1
-        checkpoint.
-      output_dir: the path of the folder for the results, made if need be.
-      strategy: where to compute; the batches must divide by its replicas.
-      from_scratch: True to take only the encoder's shape and the vocabulary from `init_checkpoint`.
-      overwrite: True to remove what a run with other settings left in `output_dir`.
-      show_test: True to print the scores on the test set; they are written in any case.
-    """
-
-    config: FinetuningConfig
-    _: dataclasses.KW_ONLY
-    task: Task
-    data_dir: str
-    init_checkpoint: str
-    output_dir: str = ""
-    strategy: tf.distribute.Strategy = dataclasses.field(default_factory=tf.distribute.get_strategy)
-    from_scratch: bool = False
-    overwrite: bool = False
-    show_test: bool = True
-
-    @property
-    def seeds(self) -> range:
-        """The seeds of a fine-tuning run's trials, `config.num_trials` ints from `config.seed`."""
-        return range(self.config.seed, self.config.seed + self.config.num_trials)
-
-    @property
-    def is_chief(self) -> bool:
-        """True if this process writes and prints for the fine-tuning run: one worker of several."""
-        return self.strategy.extended.should_checkpoint
-
-    def is_complete(self, seed: int) -> bool:
-        """Returns True if a fine-tuning run's `output_dir` holds a seed's finished trial_SEED."""
-        return os.path.isdir(trial_dir(self.output_dir, seed))
-
-    def say(self, line: str) -> None:
-        """Prints a line of a fine-tuning run, if this process is its chief."""
-        if self.is_chief:
-            print(line, flush=True)
 
 
 def finetune(run: Run) -> dict[str, Any]:
@@ -126,12 +71,12 @@ def finetune(run: Run) -> dict[str, Any]:
         unused = start.unused_embeddings
         run.say(f"{unused} of the encoder's {rows} embeddings are of no token, and stay unused.")
     settings = _settings(run, start, data_sha256)
-    missing = _prepare_output_dir(run, settings, start.vocabulary)
+    missing, chosen = finetuning_folder.prepare(run, settings, start.vocabulary)
     for seed in run.seeds:
         if seed not in missing:
             run.say(f"{trial_dir(run.output_dir, seed)} is complete and is reused.")
     if missing:
-        _run_trials(run, start, examples, data_sha256, missing)
+        _run_trials(run, start, examples, data_sha256, missing, chosen)
     return _sum_up(run, used)
 
 
@@ -232,62 +177,6 @@ def _settings(run: Run, start: _Start, data_sha256: dict[str, str]) -> RunConfig
     )
 
 
-def _prepare_output_dir(run: Run, settings: RunConfig, vocabulary: str | os.PathLike) -> list[int]:
-    """Writes `config.json` and the vocabulary, unless the folder holds trials of other settings.
-
-    Returns:
-      The seeds of the trials that are missing.
-    """
-    path = os.path.join(run.output_dir, trained_on.CONFIG)
-    if os.path.exists(path):
-        difference = _difference(_settings_before(path), settings)
-        if difference and not run.overwrite:
-            raise UserError(
-                f"{run.output_dir} holds a run with {difference}: give another --output_dir, or "
-                "--overwrite to replace it."
-            )
-        if difference and run.is_chief:
-            _remove_trials(run.output_dir)
-    distribution.wait_for_all(run.strategy)  # all have read what was there
-    if run.is_chief:
-        os.makedirs(run.output_dir, exist_ok=True)
-        finetuning_config.write(path, settings)
-        vocabularies.copy_vocabulary(vocabulary, run.output_dir)
-        for seed in filter(run.is_complete, run.seeds):
-            # Of a process that was killed as it ended the trial.
-            shutil.rmtree(checkpoints_dir(run.output_dir, seed), ignore_errors=True)
-    distribution.wait_for_all(run.strategy)
-    return [seed for seed in run.seeds if not run.is_complete(seed)]
-
-
-def _settings_before(path: str) -> RunConfig:
-    """Reads the `config.json` in an output folder, which must be of a run of fine-tuning."""
-    remedy = "give another --output_dir"
-    content = json_files.read_object(path, remedy)
-    if not content.get("task"):
-        folder = os.path.dirname(path)
-        raise UserError(f"{folder} holds another model, and no run of run_finetuning.py: {remedy}.")
-    return finetuning_config.parse(content, path, remedy)
-
-
-def _difference(before: RunConfig, settings: RunConfig) -> str:
-    """Names the first setting that makes other trials, with both values; "" if there is none."""
-    old, new = dataclasses.asdict(before), dataclasses.asdict(settings)
-    for name, value in new.items():
-        if name not in NOT_IN_A_TRIAL and old[name] != value:
-            return f"{name} = {old[name]}, now it is {value}"
-    return ""
-
-
-def _remove_trials(output_dir: str) -> None:
-    """Removes what a run with other settings left."""
-    # The scores first: nothing may sum up trials that are no longer there.
-    vocabulary = (*vocabularies.NAMES, "merges.txt")
-    for pattern in (finetuning_files.SCORES, "trial_*", "logs", *vocabulary):
-        for old in glob.glob(os.path.join(glob.escape(output_dir), pattern)):
-            shutil.rmtree(old) if os.path.isdir(old) else os.remove(old)
-
-
 # --- Trials --------------------------------------------------------------------------------------
 
 
@@ -297,14 +186,14 @@ def _run_trials(
     examples: dict[str, list[Example]],
     data_sha256: dict[str, str],
     missing: list[int],
+    chosen: Precision,
 ) -> None:
-    """Runs the trials of the seeds `missing`.
+    """Runs the trials of the seeds `missing` in the chosen precision, which is set.
 
     Raises:
       SystemExit: the process was told to end.
     """
     config, task = run.config, run.task
-    precision.set_precision(config.run.precision, run.strategy)
     distribution.optimize_for(config.run.optimize_for, run.strategy)
     hashes = tuple(data_sha256.values())
     features, trained = finetuning_data.encode(task, run.data_dir, hashes, start.tokenizer, config)
@@ -324,7 +213,7 @@ def _run_trials(
     run.say(
         f"{task.name}: {finetuner.num_steps} steps of {config.train_batch_size} examples for each "
         f"of {len(missing)} seed(s), from "
-        f"{'random weights' if run.from_scratch else run.init_checkpoint}."
+        f"{'random weights' if run.from_scratch else run.init_checkpoint}, in {chosen}."
     )
     with Preemption(run.strategy, lambda: _what_is_complete(run)) as preemption:
         try:

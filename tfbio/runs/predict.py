@@ -86,6 +86,7 @@ def _predict(
     text = text or prediction_io.read(known, inputs, output, form)
     strategy = strategy() if callable(strategy) else strategy
     predictor = Predictor(trial, settings, strategy, overrides)
+    print(f"predicting in {predictor.precision}.", flush=True)
     if known.new_text == "documents":
         tell_splitter()
     prediction_io.FORMS[known.new_text].write(predictor, text, output, form)

@@ -23,8 +23,9 @@ from tfbio.task_types.finetuning_config import RunConfig
 from tfbio.task_types.inference import Inference
 from tfbio.task_types.mesh_inference import MeshInference
 from tfbio.text import vocabularies
-from tfbio.training import distribution, precision
+from tfbio.training import distribution
 from tfbio.training.mesh import MeshStrategy
+from tfbio.training.precision import set_precision
 from tfbio.training.progress_bar import Count
 from tfbio.weights import checkpoint_settings, checkpoint_source, fine_tuned
 from tfbio.weights.fine_tuned import config_for_new_text, restore
@@ -68,8 +69,8 @@ class Predictor:
       calibration: the number that `TaskType.calibrate` learnt, or None.
       task_type: the type of the task.
       tokenizer: the encoder's tokenizer.
-      precision: the precision that it computes in, "float32" or "bfloat16".
       inference: the model on its devices, an `Inference`.
+      precision: what it computes in, a `training.precision.Precision`.
 
     Raises:
       UserError: a setting, the vocabulary or the weights cannot be used.
@@ -97,7 +98,7 @@ class Predictor:
         finetuning_checks.check(
             self.config, self.task_type, encoder, self.tokenizer, trial, strategy
         )
-        self.precision = precision.set_precision(self.config.run.precision, strategy)
+        self.precision = set_precision(self.config.run.precision, strategy, encoder.hidden_size)
         distribution.optimize_for(self.config.run.optimize_for, strategy)
         pad_id = self.tokenizer.pad_id
         if isinstance(strategy, MeshStrategy):

@@ -27,7 +27,7 @@ from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.training import checkpointing, devices, distribution
 from tfbio.training.checkpointing import Checkpointer
 from tfbio.training.mesh import MeshStrategy
-from tfbio.training.precision import set_precision
+from tfbio.training.precision import Precision, set_precision
 from tfbio.training.preemption import Preemption
 from tfbio.training.profile import Profile
 from tfbio.training.summaries import Summaries
@@ -81,13 +81,15 @@ def pretrain(
     if is_mesh:
         mesh_limits.check(config, strategy.mesh.shape)
     _check_division(config, strategy.num_replicas_in_sync)
-    precision = set_precision(config.run.precision, strategy)
     distribution.optimize_for(config.run.optimize_for, strategy)
     data = pretraining_data.find_data(config, example_folders, init_checkpoint)
     # One of several workers writes and prints.
     is_chief = strategy.extended.should_checkpoint
     newest = checkpointing.find_newest(model_dir, repair=is_chief)
+    begun_in = pretraining_folder.precision_of(model_dir) if newest else ""
+    precision = set_precision(config.run.precision, strategy, config.encoder.hidden_size, begun_in)
     settings = pretraining_folder.settings_of(config, data, init_checkpoint, teacher)
+    settings["chosen_precision"] = precision.name
     taught_by = teachers.load(teacher, settings["vocab_sha256"], strategy)
     if newest is None:
         _check_start(settings, data, init_checkpoint)
@@ -122,7 +124,7 @@ def pretrain(
         say(f"{model_dir}: complete, {step} steps were trained before; nothing to do.")
         return
     _say_what_begins(say, pretrainer, step, precision, profile_steps)
-    peak = devices.peak(strategy, precision)
+    peak = devices.peak(strategy, precision.name)
     loss = _frequencies_loss(counts)
     progress = Progress(config, pretrainer.step, loss, peak, silent=not is_chief)
     end_if_many_are_skipped = _SkippedSteps(pretrainer, data, model_dir, is_chief)
@@ -246,7 +248,7 @@ def _say_what_begins(
     say: _Printer,
     pretrainer: Pretrainer,
     step: int,
-    precision: str,
+    precision: Precision,
     profile_steps: tuple[int, int] | None,
 ) -> None:
     """Prints the step at which the run begins, its steps, devices and precision."""

@@ -18,6 +18,10 @@ from tfbio.text import vocabularies
 from tfbio.training import checkpointing
 from tfbio.weights import checkpoint_settings, checkpoint_source
 
+# Settings that may change when a run continues: some only affect the speed, and the teacher may lie
+# in another folder. A checkpoint that was converted from elsewhere knows its family, and no data.
+_NOT_LEARNT = ("comment", "run", "data", "family", "teacher", "chosen_precision")
+
 
 def settings_of(
     config: PretrainingConfig, data: Data, init_checkpoint: str, teacher: str = ""
@@ -34,7 +38,7 @@ def settings_of(
       A dict of all fields of `PretrainingSettings`: the settings of `config`, and `lower_case`,
       `vocab_sha256`, `init_checkpoint` (None for new weights), `teacher` and `teacher_sha256` (None
       and "" without one), `data` (see `PretrainingSettings`; a dict of `documents_sha256` and the
-      counts of the examples' manifest for each) and `family` ("").
+      counts of the examples' manifest for each), and `chosen_precision` and `family` (both "").
 
     Raises:
       UserError: the teacher's weights cannot be read.
@@ -57,6 +61,23 @@ def settings_of(
         },
     )
     return dataclasses.asdict(settings)
+
+
+def precision_of(model_dir: str) -> str:
+    """Reads the precision in which the run in the folder of a pretraining run computed.
+
+    Args:
+      model_dir: the path of the run's folder, which has a checkpoint.
+
+    Returns:
+      "float32" or "bfloat16"; "" if the folder does not say it, as of a converted model.
+
+    Raises:
+      UserError: its `config.json` cannot be read.
+    """
+    if not file_paths.at(model_dir, "config.json").exists():
+        return ""
+    return checkpoint_settings.read_settings(model_dir).get("chosen_precision", "")
 
 
 def prepare(
@@ -112,10 +133,7 @@ def _require_same_settings(before: dict, settings: dict, model_dir: str) -> None
             f"{model_dir} began with: give the teacher as it was, or another --model_dir."
         )
     differing = {}
-    # Settings that only affect the speed may change when a run continues, and the teacher may lie
-    # in another folder. A checkpoint that was converted from elsewhere knows its family, and no
-    # data.
-    for name in settings.keys() - {"comment", "run", "data", "family", "teacher"}:
+    for name in settings.keys() - set(_NOT_LEARNT):
         if settings[name] != before[name]:
             differing[name] = before[name]
     if differing.keys() == {"num_train_steps"}:

@@ -145,10 +145,10 @@ def run(
         or a folder holds a run with other settings, or another process writes there.
       SystemExit: the process was told to end; what is done is saved.
     """
-    from tfbio.runs import finetuning
+    from tfbio.runs import finetuning, finetuning_folder
 
     for name in swept:
-        if name.partition(".")[0] in finetuning.NOT_IN_A_TRIAL:
+        if name.partition(".")[0] in finetuning_folder.NOT_IN_A_TRIAL:
             raise UsageError(f"--sweep {name}=...: {name} does not change what is learnt.")
     paths = {form: os.path.join(of.output_dir, f"sweep.{form}") for form in ("json", "md")}
     if of.is_chief:
@@ -161,6 +161,9 @@ def run(
         output_dir = os.path.join(of.output_dir, folder)
         runs.append(dataclasses.replace(of, config=each, output_dir=output_dir))
         rows.append({**values, "folder": folder})
+    began = [each for each in runs if finetuning_folder.began(each.output_dir)]
+    first = (began or runs)[0].output_dir
+    runs = [dataclasses.replace(each, precision_of=first) for each in runs]
     for number, (each, row) in enumerate(zip(runs, rows, strict=True), start=1):
         of.say(f"Setting {number} of {len(rows)}: {row['folder']}")
         row |= _scores_on_dev(each)

@@ -53,12 +53,19 @@ class RunConfig(FinetuningConfig):
       weights_sha256: a hash of the weights in `init_checkpoint`, hexadecimal; "" with
         `from_scratch`.
       vocab_sha256: a hash of the vocabulary, hexadecimal.
+      chosen_precision: what the trials compute in, "float32" or "bfloat16", as `run.precision` or,
+        if that is "auto", the device had it.
 
     Raises:
       ConfigError: a setting is out of its limits, or the family is unknown.
     """
 
-    added = {"minority_weight": 1.0, "minority_copies": 1, "head_dropout_prob": 0.0}
+    added = {
+        "minority_weight": 1.0,
+        "minority_copies": 1,
+        "head_dropout_prob": 0.0,
+        "chosen_precision": "float32",  # on a CPU
+    }
 
     init_checkpoint: str
     encoder: EncoderConfig
@@ -71,6 +78,7 @@ class RunConfig(FinetuningConfig):
     from_scratch: bool = False
     weights_sha256: str = ""
     vocab_sha256: str = ""
+    chosen_precision: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

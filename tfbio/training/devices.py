@@ -88,7 +88,7 @@ def peak(strategy: tf.distribute.Strategy, precision: str) -> float | None:
 
     Args:
       strategy: where the run computes.
-      precision: "float32" or "bfloat16"; a CPU is measured in float32 in any case.
+      precision: "float32" or "bfloat16".
 
     Returns:
       FLOP/s; None if the devices are not known, and for CPUs of several machines.
@@ -107,22 +107,23 @@ def peak(strategy: tf.distribute.Strategy, precision: str) -> float | None:
         return strategy.num_replicas_in_sync * getattr(device, precision)
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return None  # the other machines' may be faster or slower
-    return _peak_of_cpus()
+    return _peak_of_cpus(precision)
 
 
 @functools.cache
-def _peak_of_cpus() -> float:
+def _peak_of_cpus(precision: str) -> float:
     """Measures the peak of the CPU devices once in a process, whose devices do not change."""
-    return measured_peak()
+    return measured_peak(precision=precision)
 
 
-def measured_peak(seconds: float = 0.3) -> float:
-    """Measures the FLOP/s of float32 matrix products on all CPU devices together.
+def measured_peak(seconds: float = 0.3, precision: str = "float32") -> float:
+    """Measures the FLOP/s of matrix products on all CPU devices together.
 
     It takes the best of many tries. Other work of the machine in the meantime lowers the result.
 
     Args:
       seconds: how long it tries, after a tenth of a second to get ready.
+      precision: "float32" or "bfloat16", of the matrices.
 
     Returns:
       FLOP/s, a float.
@@ -138,7 +139,7 @@ def measured_peak(seconds: float = 0.3) -> float:
                 corners.append(tf.matmul(matrix, matrix)[0, 0])
         return corners
 
-    matrix = tf.random.stateless_uniform([size, size], [0, 0])
+    matrix = tf.cast(tf.random.stateless_uniform([size, size], [0, 0]), precision)
     multiply(matrix)
     shortest, end = float("inf"), time.perf_counter() + seconds
     while time.perf_counter() < end:

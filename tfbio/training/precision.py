@@ -2,34 +2,109 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from tfbio.base.lazy import tensorflow as tf
+from tfbio.training import cpu_bfloat16
 from tfbio.training.devices import HAVE_BFLOAT16
 
+# Encoders with smaller layers compute in float32 on a CPU: the products are a small part of their
+# steps, and bfloat16 gains little (docs/benchmarks.md, "bfloat16 on CPUs").
+SMALLEST_HIDDEN_SIZE = 256
 
-def set_precision(precision: str, strategy: tf.distribute.Strategy) -> str:
+
+class Precision(NamedTuple):
+    """The precision that a run computes in, and the reason.
+
+    As text it is both, "bfloat16, which this CPU multiplies faster".
+
+    Attributes:
+      name: "float32" or "bfloat16".
+      reason: the end of a sentence that begins "in NAME".
+    """
+
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        return self.name + self.reason
+
+
+def set_precision(
+    precision: str, strategy: tf.distribute.Strategy, hidden_size: int, begun_in: str = ""
+) -> Precision:
     """Sets the precision that a run's Keras layers compute in, float32 or bfloat16.
 
-    Weights, losses and optimizer slots stay float32.
+    Weights, losses and optimizer slots stay float32. All workers of a strategy must call it
+    together. With "auto" the result on a CPU does not change when a run continues, as `begun_in`
+    counts more than a new measurement; and all workers take bfloat16, or none.
 
     Args:
-      precision: "float32", "bfloat16", or "auto" for bfloat16 on a TPU and on a GPU that has it
-        (NVIDIA's since Ampere, compute capability 8.0), and float32 elsewhere.
+      precision: "float32", "bfloat16", or "auto" for bfloat16 on a TPU, on a GPU that has it
+        (NVIDIA's since Ampere, compute capability 8.0), and on a CPU that has it (AVX512-BF16,
+        AMX), multiplies it faster, and computes an encoder of at least `SMALLEST_HIDDEN_SIZE`;
+        float32 elsewhere.
       strategy: where the run computes.
+      hidden_size: `hidden_size` of the encoder.
+      begun_in: the precision that a run which continues has computed in, "float32" or "bfloat16";
+        "": the run is new, or nothing depends on it.
 
     Returns:
-      The chosen precision, "float32" or "bfloat16".
+      The precision with its reason.
 
     Raises:
       KeyError: `precision` is none of the three.
     """
     import tf_keras as keras
 
-    if precision == "auto":
-        on_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
-        precision = "bfloat16" if on_tpu or _gpus_have_bfloat16() else "float32"
-    policy = {"float32": "float32", "bfloat16": "mixed_bfloat16"}[precision]
+    chosen = _chosen(precision, strategy, hidden_size, begun_in)
+    policy = {"float32": "float32", "bfloat16": "mixed_bfloat16"}[chosen.name]
     keras.mixed_precision.set_global_policy(policy)
-    return precision
+    return chosen
+
+
+def _chosen(
+    precision: str, strategy: tf.distribute.Strategy, hidden_size: int, begun_in: str
+) -> Precision:
+    """Returns the precision without setting it; see `set_precision`."""
+    if precision != "auto":
+        return Precision(precision, " (run.precision)")
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        return Precision("bfloat16", ", which a TPU multiplies in")
+    if tf.config.list_physical_devices("GPU"):
+        if _gpus_have_bfloat16():
+            return Precision("bfloat16", ", which this GPU multiplies faster")
+        return Precision("float32", ", as this GPU has no bfloat16")
+    chosen = _on_cpu(strategy, hidden_size)
+    if begun_in in ("", chosen.name):
+        return chosen
+    return Precision(
+        begun_in,
+        f", in which the run began (a new one would compute here in {chosen}; run.precision="
+        f"{chosen.name} goes on in that)",
+    )
+
+
+def _on_cpu(strategy: tf.distribute.Strategy, hidden_size: int) -> Precision:
+    """Returns the precision that is faster on the CPUs of all workers."""
+    if hidden_size < SMALLEST_HIDDEN_SIZE:
+        return Precision(
+            "float32", f", as bfloat16 gains little below a hidden_size of {SMALLEST_HIDDEN_SIZE}"
+        )
+    has_instructions = cpu_bfloat16.has_instructions()
+    if _all_workers(strategy, has_instructions and cpu_bfloat16.is_faster()):
+        return Precision("bfloat16", ", which this CPU multiplies faster")
+    if not has_instructions:
+        return Precision("float32", ", as this CPU has no bfloat16")
+    return Precision("float32", ", as not every CPU here multiplies bfloat16 faster")
+
+
+def _all_workers(strategy: tf.distribute.Strategy, is_true: bool) -> bool:
+    """Returns True if a condition holds for all workers, each of which asks."""
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return is_true
+    true = strategy.reduce("SUM", strategy.run(lambda: tf.constant(int(is_true))), axis=None)
+    return int(true.numpy()) == strategy.num_replicas_in_sync
 
 
 def precision_on(precision: str, name: str) -> str:

@@ -91,7 +91,7 @@ def test_vectors_are_those_of_transformers():
         hidden = theirs(**batch).last_hidden_state.numpy()
     mask = batch["attention_mask"].numpy()
     assert mask[2].sum() == 512
-    model = tfbio.load(MINILM)
+    model = tfbio.load(MINILM, {"run.precision": "float32"})
     tokens = model.embed(texts, "tokens")
     for own, expected, real in zip(tokens, hidden, mask, strict=True):
         np.testing.assert_allclose(own, expected[: real.sum()], atol=1e-4)
@@ -206,6 +206,28 @@ def test_a_pickled_model_and_threads_give_the_same(tagger):
     assert pickle.loads(pickle.dumps(expected)) == expected
     with pytest.raises(dataclasses.FrozenInstanceError):
         next(filter(None, expected))[0].score = 1.0
+
+
+def test_a_model_in_bfloat16_leaves_its_users_layers_alone(tagger, monkeypatch):
+    """A copy in another process computes in the same precision, whatever it would choose there."""
+    import tf_keras as keras
+
+    from tfbio.training import cpu_bfloat16, precision
+
+    monkeypatch.setattr(precision, "SMALLEST_HIDDEN_SIZE", 1)
+    monkeypatch.setattr(cpu_bfloat16, "has_instructions", lambda: True)
+    monkeypatch.setattr(cpu_bfloat16, "is_faster", lambda: True)
+    model = tfbio.load(tagger)
+    assert keras.layers.Dense(1).compute_dtype == "float32"
+    found = model.embed(TEXTS)
+    expected = tfbio.load(tagger, {"run.precision": "float32"}).embed(TEXTS)
+    # Three digits, as bfloat16 has them.
+    np.testing.assert_allclose(found, expected, atol=0.05)
+    assert np.abs(found - expected).max() > 1e-4
+    monkeypatch.setattr(cpu_bfloat16, "is_faster", lambda: False)
+    again = pickle.loads(pickle.dumps(model))
+    assert again.settings == {}
+    np.testing.assert_array_equal(again.embed(TEXTS), found)
 
 
 def similar(entities):

@@ -126,7 +126,7 @@ def sum_before(tensor):
 def test_eight_cores_train_and_evaluate_with_what_a_tpu_has(objective, folder):
     cores, run = 8, Run(objective, folder, batch_size=32)
     strategy = emulated_tpu.make_strategy(cores)
-    assert precision.set_precision("auto", strategy) == "bfloat16"
+    assert precision.set_precision("auto", strategy, 8).name == "bfloat16"
     trainer = run.trainer(strategy)
     batch = next(iter(run.training_data))
     rows = emulated_tpu.rows_of_cores(strategy, run.training_data)

@@ -1,30 +1,96 @@
 """Which precision a run computes in, by its settings and its devices."""
 
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio.training import distribution
-from tfbio.training.precision import set_precision
+from tests import forked
+from tfbio.training import cpu_bfloat16
+from tfbio.training.precision import SMALLEST_HIDDEN_SIZE, set_precision
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def policy_afterwards():
+    before = keras.mixed_precision.global_policy()
+    yield
+    keras.mixed_precision.set_global_policy(before)
+
+
+@pytest.fixture
+def of_cpu(monkeypatch):
+    """Makes this machine's CPU one with or without instructions, which are faster or not."""
+
+    def make(has_instructions, is_faster):
+        monkeypatch.setattr(cpu_bfloat16, "has_instructions", lambda: has_instructions)
+        monkeypatch.setattr(cpu_bfloat16, "is_faster", lambda: is_faster)
+
+    return make
 
 
 @pytest.mark.parametrize(
-    ("precision", "policy"), [("auto", "float32"), ("bfloat16", "mixed_bfloat16")]
+    ("precision", "policy"), [("float32", "float32"), ("bfloat16", "mixed_bfloat16")]
 )
-def test_precision(precision, policy):
-    try:
-        strategy = distribution.make_strategy()
-        assert set_precision(precision, strategy) in policy
-        assert keras.mixed_precision.global_policy().name == policy
-    finally:
-        keras.mixed_precision.set_global_policy("float32")
+def test_a_setting_is_followed(precision, policy, cpu, of_cpu):
+    of_cpu(precision == "float32", True)  # the other one would be chosen
+    chosen = set_precision(precision, cpu, 768, begun_in="float32")
+    assert str(chosen) == f"{precision} (run.precision)"
+    assert keras.mixed_precision.global_policy().name == policy
+
+
+@pytest.mark.parametrize(
+    ("has_instructions", "is_faster", "hidden_size", "expected"),
+    [
+        (True, True, 256, "bfloat16, which this CPU multiplies faster"),
+        (True, False, 256, "float32, as not every CPU here multiplies bfloat16 faster"),
+        (False, True, 256, "float32, as this CPU has no bfloat16"),
+        (True, True, 255, "float32, as bfloat16 gains little below a hidden_size of 256"),
+    ],
+)
+def test_auto_takes_the_faster_one_on_a_cpu(
+    has_instructions, is_faster, hidden_size, expected, cpu, of_cpu
+):
+    of_cpu(has_instructions, is_faster)
+    assert str(set_precision("auto", cpu, hidden_size)) == expected
+    in_bfloat16 = keras.mixed_precision.global_policy().compute_dtype == "bfloat16"
+    assert in_bfloat16 == expected.startswith("bfloat16")
+
+
+@pytest.mark.parametrize(("is_faster", "began"), [(True, "float32"), (False, "bfloat16")])
+def test_a_run_continues_in_the_precision_it_began_in(is_faster, began, cpu, of_cpu):
+    of_cpu(True, is_faster)
+    chosen = set_precision("auto", cpu, 768, begun_in=began)
+    assert chosen.name == began
+    here = "bfloat16" if is_faster else "float32"
+    assert f"a new one would compute here in {here}" in chosen.reason
+    assert f"run.precision={here} goes on in that" in chosen.reason
+    assert set_precision("auto", cpu, 768, begun_in=here).reason.count("began") == 0
+
+
+def test_the_answer_of_this_cpu_does_not_change(cpu):
+    """It is measured once, so all models of a process have one."""
+    first = set_precision("auto", cpu, SMALLEST_HIDDEN_SIZE)
+    assert set_precision("auto", cpu, SMALLEST_HIDDEN_SIZE) == first
+    assert cpu_bfloat16.has_instructions() or first.name == "float32"
 
 
 @pytest.mark.parametrize(
     ("capabilities", "expected"),
-    [([(8, 0), (9, 0)], "bfloat16"), ([(8, 0), (7, 0)], "float32"), ([], "float32")],
+    [
+        ([(8, 0), (9, 0)], "bfloat16, which this GPU multiplies faster"),
+        ([(8, 0), (7, 0)], "float32, as this GPU has no bfloat16"),
+    ],
 )
-def test_gpus_that_have_bfloat16_take_it(capabilities, expected, cpu, monkeypatch):
+def test_gpus_that_have_bfloat16_take_it(capabilities, expected, cpu, monkeypatch, of_cpu):
+    of_cpu(True, True)  # which no longer counts
     gpus = [f"gpu:{number}" for number in range(len(capabilities))]
     details = dict(zip(gpus, capabilities, strict=True))
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: gpus)
@@ -33,8 +99,44 @@ def test_gpus_that_have_bfloat16_take_it(capabilities, expected, cpu, monkeypatc
         "get_device_details",
         lambda gpu: {"compute_capability": details[gpu]},
     )
-    before = keras.mixed_precision.global_policy()
-    try:
-        assert set_precision("auto", cpu) == expected
-    finally:
-        keras.mixed_precision.set_global_policy(before)
+    assert str(set_precision("auto", cpu, 8)) == expected
+
+
+PROGRAM = """
+import json, os
+from tfbio.training import cpu_bfloat16, distribution
+from tfbio.training.precision import set_precision
+strategy = distribution.make_strategy(strategy="multi_worker")
+index = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+for slower in ([], [1]):  # workers
+    cpu_bfloat16.has_instructions = lambda: True
+    cpu_bfloat16.is_faster = lambda: index not in slower
+    print(set_precision("auto", strategy, 256).name)
+"""
+
+
+def test_workers_choose_the_same(tmp_path):
+    """All take bfloat16 if it is faster for each of them."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(2)]
+    addresses = [f"localhost:{each.getsockname()[1]}" for each in sockets]
+    for each in sockets:
+        each.close()
+    processes = [
+        forked.Popen(
+            [sys.executable, tmp_path / "program.py"],
+            cwd=ROOT,
+            env=os.environ
+            | {
+                "TF_CONFIG": json.dumps(
+                    {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+                )
+            },
+            stdout=subprocess.PIPE,
+        )
+        for index in range(2)
+    ]
+    for process in processes:
+        with process:
+            assert process.stdout.read().split() == ["bfloat16", "float32"]
+            assert process.wait() == 0

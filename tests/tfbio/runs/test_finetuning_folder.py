@@ -1,0 +1,72 @@
+"""What the folder of a fine-tuning run records of it: the precision in which it computes."""
+
+import dataclasses
+
+import pytest
+import tf_keras as keras
+
+from tests.run_files import write_settings
+from tfbio.runs import finetuning_folder
+from tfbio.runs.finetuning_run import Run
+from tfbio.task_types import finetuning_config, task_table
+from tfbio.task_types.common_settings import FinetuningRun
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.training import cpu_bfloat16
+
+
+@pytest.fixture
+def prepare(cpu, vocab_file, tmp_path, monkeypatch):
+    """Prepares a folder of `tmp_path`; returns the precision and what its `config.json` has."""
+    monkeypatch.setattr(cpu_bfloat16, "has_instructions", lambda: True)
+    before = keras.mixed_precision.global_policy()
+
+    def prepare(name, precision="auto", is_faster=True, learning_rate=1e-4, **changes):
+        monkeypatch.setattr(cpu_bfloat16, "is_faster", lambda: is_faster)
+        config = FinetuningConfig(
+            learning_rate=learning_rate, run=FinetuningRun(precision=precision)
+        )
+        asked = tmp_path / "asked"
+        asked.mkdir(exist_ok=True)
+        fields = {x.name: getattr(config, x.name) for x in dataclasses.fields(config)}
+        write_settings(asked, task="sentence_roles", **fields)
+        run = Run(
+            config,
+            task=task_table.TASKS["sentence_roles"],
+            data_dir="",
+            init_checkpoint="work/model",
+            output_dir=str(tmp_path / name),
+            strategy=cpu,
+            **changes,
+        )
+        settings = finetuning_config.read_settings(asked)
+        missing, chosen = finetuning_folder.prepare(run, settings, vocab_file)
+        assert missing == [*run.seeds]
+        policy = keras.mixed_precision.global_policy().compute_dtype
+        written = finetuning_config.read_settings(tmp_path / name).chosen_precision
+        assert written == chosen.name == policy
+        return chosen
+
+    yield prepare
+    keras.mixed_precision.set_global_policy(before)
+
+
+@pytest.mark.parametrize("is_faster", [True, False])
+def test_further_trials_compute_in_the_precision_of_the_first(prepare, is_faster):
+    first = prepare("run", is_faster=is_faster)
+    assert first.name == ("bfloat16" if is_faster else "float32")
+    again = prepare("run", is_faster=not is_faster)
+    assert again.name == first.name and "in which the run began" in again.reason
+    other = "float32" if is_faster else "bfloat16"
+    assert prepare("run", precision=other).name == other
+    # From then on.
+    assert prepare("run", is_faster=is_faster).name == other
+    # A run that replaces it chooses anew.
+    replaced = prepare("run", is_faster=is_faster, learning_rate=1e-3, overwrite=True)
+    assert replaced.name == first.name
+
+
+def test_the_runs_of_a_sweep_compute_in_one(prepare, tmp_path):
+    first = str(tmp_path / "first")
+    assert prepare("first", is_faster=True, precision_of=first).name == "bfloat16"
+    assert prepare("second", is_faster=False, precision_of=first).name == "bfloat16"
+    assert prepare("alone", is_faster=False).name == "float32"

@@ -1,0 +1,61 @@
+"""What the folder of a pretraining run records of it: the precision in which it computes."""
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+from tests.pretraining_runs import weights
+from tfbio.runs import pretraining, pretraining_folder
+
+pytestmark = pytest.mark.usefixtures("pretraining_traced_once")
+
+
+@pytest.fixture(autouse=True)
+def policy_afterwards():
+    before = keras.mixed_precision.global_policy()
+    yield
+    keras.mixed_precision.set_global_policy(before)
+
+
+def test_a_run_continues_in_its_precision_with_the_same_bits(
+    shallow, examples_folder, cpu, tmp_path, capsys
+):
+    """The second run stops after half of its steps, and continues without the setting."""
+    run = dataclasses.replace(
+        shallow.run, precision="bfloat16", save_checkpoints_steps=2, eval_every_steps=4
+    )
+    whole = dataclasses.replace(shallow, num_train_steps=4, num_warmup_steps=1, run=run)
+    half = dataclasses.replace(whole, run=dataclasses.replace(run, stop_at_step=2))
+    auto = dataclasses.replace(whole, run=dataclasses.replace(run, precision="auto"))
+    folders = {name: str(tmp_path / name) for name in ("whole", "in_parts")}
+    pretraining.pretrain(whole, [str(examples_folder)], folders["whole"], cpu)
+    assert "in bfloat16 (run.precision); encoder of" in capsys.readouterr().out
+    pretraining.pretrain(half, [str(examples_folder)], folders["in_parts"], cpu)
+    pretraining.pretrain(auto, [str(examples_folder)], folders["in_parts"], cpu)
+    said = capsys.readouterr().out
+    assert "in bfloat16, in which the run began (a new one would compute here in float32, " in said
+    for step in (2, 4):
+        expected, found = (
+            tf.train.load_checkpoint(f"{folder}/ckpt-{step}") for folder in folders.values()
+        )
+        for name in weights(folders["whole"]):
+            np.testing.assert_array_equal(
+                found.get_tensor(name), expected.get_tensor(name), err_msg=f"{name} at {step}"
+            )
+    assert pretraining_folder.precision_of(folders["in_parts"]) == "bfloat16"
+
+
+def test_a_run_of_an_older_version_was_in_float32(shallow, pretrained, tmp_path):
+    shutil.copytree(pretrained, tmp_path / "older")
+    path = Path(tmp_path, "older", "config.json")
+    content = json.loads(path.read_text())
+    assert content.pop("chosen_precision") == "float32"
+    path.write_text(json.dumps(content))
+    assert pretraining_folder.precision_of(str(tmp_path / "older")) == "float32"
+    assert pretraining_folder.precision_of(str(tmp_path / "none")) == ""

@@ -1,0 +1,121 @@
+"""Prepares the `--output_dir` of a fine-tuning run: its `config.json` and its vocabulary.
+
+`finetuning.finetune` prepares it, and learns which trials it lacks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import os
+import shutil
+
+from tfbio.base import json_files
+from tfbio.base.errors import UserError
+from tfbio.runs.finetuning_run import Run
+from tfbio.task_types import finetuning_config, finetuning_files, trained_on
+from tfbio.task_types.finetuning_config import RunConfig
+from tfbio.task_types.finetuning_files import checkpoints_dir
+from tfbio.text import vocabularies
+from tfbio.training import distribution
+from tfbio.training.precision import Precision, set_precision
+
+# Settings that do not tell one trial from another: with others, finished trials stay valid.
+NOT_IN_A_TRIAL = (
+    "comment",
+    "run",
+    "seed",
+    "num_trials",
+    "init_checkpoint",
+    "data_set",
+    "chosen_precision",
+)
+
+
+def began(output_dir: str) -> bool:
+    """Returns True if a fine-tuning run has prepared its folder `output_dir`."""
+    return os.path.exists(os.path.join(output_dir, trained_on.CONFIG))
+
+
+def prepare(
+    run: Run, settings: RunConfig, vocabulary: str | os.PathLike
+) -> tuple[list[int], Precision]:
+    """Prepares the folder of a fine-tuning run: writes `config.json` and the vocabulary.
+
+    It also sets the precision that the run computes in, that of the folder's trials where
+    `run.precision` is "auto". All workers must call it together.
+
+    Args:
+      run: the run.
+      settings: the content of `config.json`, but for `chosen_precision`.
+      vocabulary: the path of the encoder's vocabulary.
+
+    Returns:
+      The seeds of the trials that are missing, and the precision.
+
+    Raises:
+      UserError: the folder holds trials of other settings, and `run.overwrite` is False.
+    """
+    path = os.path.join(run.output_dir, trained_on.CONFIG)
+    begun_in = _precision_of(run.precision_of)
+    if began(run.output_dir):
+        before = _settings_before(path)
+        difference = _difference(before, settings)
+        if difference and not run.overwrite:
+            raise UserError(
+                f"{run.output_dir} holds a run with {difference}: give another --output_dir, or "
+                "--overwrite to replace it."
+            )
+        if not difference:
+            begun_in = before.chosen_precision
+        elif run.is_chief:
+            _remove_trials(run.output_dir)
+    distribution.wait_for_all(run.strategy)  # all have read what was there
+    precision = set_precision(
+        run.config.run.precision, run.strategy, settings.encoder.hidden_size, begun_in
+    )
+    if run.is_chief:
+        os.makedirs(run.output_dir, exist_ok=True)
+        written = dataclasses.replace(settings, chosen_precision=precision.name)
+        finetuning_config.write(path, written)
+        vocabularies.copy_vocabulary(vocabulary, run.output_dir)
+        for seed in filter(run.is_complete, run.seeds):
+            # Of a process that was killed as it ended the trial.
+            shutil.rmtree(checkpoints_dir(run.output_dir, seed), ignore_errors=True)
+    distribution.wait_for_all(run.strategy)
+    return [seed for seed in run.seeds if not run.is_complete(seed)], precision
+
+
+def _precision_of(output_dir: str) -> str:
+    """Returns the precision of another run in a sweep; "" if there is none that began."""
+    if not output_dir or not began(output_dir):
+        return ""
+    return _settings_before(os.path.join(output_dir, trained_on.CONFIG)).chosen_precision
+
+
+def _settings_before(path: str) -> RunConfig:
+    """Reads the `config.json` in an output folder, which must be of a run of fine-tuning."""
+    remedy = "give another --output_dir"
+    content = json_files.read_object(path, remedy)
+    if not content.get("task"):
+        folder = os.path.dirname(path)
+        raise UserError(f"{folder} holds another model, and no run of run_finetuning.py: {remedy}.")
+    return finetuning_config.parse(content, path, remedy)
+
+
+def _difference(before: RunConfig, settings: RunConfig) -> str:
+    """Names the first setting that makes other trials, with both values; "" if there is none."""
+    old, new = dataclasses.asdict(before), dataclasses.asdict(settings)
+    for name, value in new.items():
+        if name not in NOT_IN_A_TRIAL and old[name] != value:
+            return f"{name} = {old[name]}, now it is {value}"
+    return ""
+
+
+def _remove_trials(output_dir: str) -> None:
+    """Removes what a run with other settings left."""
+    # The scores first: nothing may sum up trials that are no longer there.
+    vocabulary = (*vocabularies.NAMES, "merges.txt")
+    for pattern in (finetuning_files.SCORES, "trial_*", "logs", *vocabulary):
+        for old in glob.glob(os.path.join(glob.escape(output_dir), pattern)):
+            shutil.rmtree(old) if os.path.isdir(old) else os.remove(old)

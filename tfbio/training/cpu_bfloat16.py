@@ -1,0 +1,83 @@
+"""Tells whether this machine's CPU multiplies bfloat16 faster than float32, for `precision`.
+
+It asks the CPU's flags, and then measures a product, since the flags do not tell all: a virtual
+machine may imitate the instructions, and oneDNN, which multiplies for TensorFlow, may be told not
+to use them.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from pathlib import Path
+
+from tfbio.base.lazy import tensorflow as tf
+
+# Linux' names of the instructions of x86 that multiply bfloat16.
+_INSTRUCTIONS = {"avx512_bf16", "amx_bf16"}
+# Values of oneDNN's variable ONEDNN_MAX_CPU_ISA without AVX-512. With them TensorFlow 2.20 cannot
+# multiply bfloat16 on a CPU that has AVX-512, and the process ends.
+_WITHOUT_AVX512 = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2")
+# By how much bfloat16 must be faster. CPUs with such instructions reach 1.7 and more, others at
+# most 1, so that noise hardly changes the answer.
+_LEAST_GAIN = 1.2
+# Of the product; the rows are for one thread, and a CPU with more than 64 is as busy with 64 times.
+_ROWS, _SIZE, _MOST_THREADS = 256, 512, 64
+
+
+def has_instructions(cpuinfo: str = "/proc/cpuinfo") -> bool:
+    """Returns True if the CPU has instructions for bfloat16, AVX512-BF16 or AMX.
+
+    Args:
+      cpuinfo: the path of the file in which Linux lists the CPU's flags. Where there is no such
+        file, as on other systems, or no x86, the result is False.
+    """
+    try:
+        lines = Path(cpuinfo).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return False
+    flags = next((line for line in lines if line.startswith("flags")), "")
+    return not _INSTRUCTIONS.isdisjoint(flags.split())
+
+
+@functools.cache
+def is_faster() -> bool:
+    """Returns True if TensorFlow multiplies bfloat16 faster than float32 on the CPU.
+
+    The result holds for the process. Call it after the threads of TensorFlow are set.
+    """
+    limit = os.environ.get("ONEDNN_MAX_CPU_ISA", os.environ.get("DNNL_MAX_CPU_ISA", ""))
+    return limit.upper() not in _WITHOUT_AVX512 and measured_gain() >= _LEAST_GAIN
+
+
+def measured_gain(seconds: float = 0.25) -> float:
+    """Measures how many times as fast TensorFlow multiplies bfloat16 as float32 on the CPU.
+
+    It takes the CPU time of both in turn, which other work of the machine changes little, and of
+    each the best.
+
+    Args:
+      seconds: how long it measures; once around it at least.
+
+    Returns:
+      The ratio, a float: 2 if bfloat16 takes half the time.
+    """
+    end = time.perf_counter() + seconds
+    threads = tf.config.threading.get_intra_op_parallelism_threads() or os.cpu_count() or 1
+    rows = _ROWS * min(threads, _MOST_THREADS)
+    best: dict[tf.DType, float] = {}
+    with tf.device("/cpu:0"):
+        pairs = {
+            dtype: (tf.fill([rows, _SIZE], tf.cast(0.5, dtype)), tf.eye(_SIZE, dtype=dtype))
+            for dtype in (tf.float32, tf.bfloat16)
+        }
+        for pair in pairs.values():
+            tf.matmul(*pair)  # the first one makes the kernel
+        while not best or time.perf_counter() < end:
+            for dtype, pair in pairs.items():
+                start = time.process_time()
+                tf.matmul(*pair)
+                taken = time.process_time() - start
+                best[dtype] = min(best.get(dtype, taken), taken)
+    return best[tf.float32] / best[tf.bfloat16]
