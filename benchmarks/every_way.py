@@ -135,7 +135,8 @@ def by_spacy(path: str, articles: Articles, folder: Path) -> Found:
     import spacy
 
     written = spacy.blank("en")
-    written.add_pipe("tfbio_ner", config={"model": path})
+    model = {"path": path, "settings": {"run.precision": "float32"}}
+    written.add_pipe("tfbio_ner", config={"model": model})
     written.to_disk(folder / "spacy")
     found = []
     for doc in spacy.load(folder / "spacy").pipe(articles.texts):

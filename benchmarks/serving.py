@@ -7,8 +7,9 @@ drawn with a fixed seed: of texts from the PubMed files that ship with `pubmed_p
 or slowly; of broken JSON, wrong types, lone surrogates and compressed bodies that would be 50 MB
 large; of bodies that are too large, with their length and in chunks; of bodies that never end; and
 some clients go away without waiting. Every answer must have a status below 500 that suits the
-request, and entities must be those of `tfbio.load`, with scores equal to 1e-4; the command fails
-otherwise. Then the server is ended by SIGTERM while requests wait, which must be answered.
+request, and entities must be those of `tfbio.load`, with scores equal to 1e-4, both in float32; the
+command fails otherwise. Then the server is ended by SIGTERM while requests wait, which must be
+answered.
 
 Prints Markdown tables: for each kind of request the number, the statuses, and the median and 99th
 percentile of seconds; and the server's resident memory, which it gives as a metric itself.
@@ -112,9 +113,10 @@ def expected_of(path: str, number: int) -> list[Expected]:
     import tfbio
 
     texts = list(texts_of_pubmed(number))
+    model = tfbio.load(path, {"run.precision": "float32"})
     return [
         Expected(text, [(x.text, x.label, x.start, x.end) for x in found], [x.score for x in found])
-        for text, found in zip(texts, tfbio.load(path)(texts), strict=True)
+        for text, found in zip(texts, model(texts), strict=True)
     ]
 
 
@@ -235,9 +237,9 @@ def difference(answer: list[list[dict]], chosen: Sequence[Expected]) -> str:
 
 @contextlib.contextmanager
 def server(path: str) -> Iterator[tuple[subprocess.Popen, int]]:
-    """Starts the server in a process of its own; gives the process and the port."""
+    """Starts the server in a process of its own, in float32; gives the process and the port."""
     command = [sys.executable, "-m", "tfbio.serve", f"--model={path}", "--port=0"]
-    command += [f"--body_seconds={_BODY_SECONDS}"]
+    command += [f"--body_seconds={_BODY_SECONDS}", "--set=run.precision=float32"]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         line = process.stdout.readline()
