@@ -1,8 +1,9 @@
-r"""ELECTRA's losses in pretraining, tfbio's beside those of Hugging Face's models, as a table.
+r"""ELECTRA's losses in pretraining, as a table: tfbio's beside Hugging Face's, or in two formats.
 
     python -m benchmarks.loss_curve --examples=out/examples_64
     python -m benchmarks.loss_curve --examples=out/examples_64 --steps=4000 --batch_size=32 \
         --set encoder.hidden_size=128 --set encoder.num_attention_heads=2
+    python -m benchmarks.loss_curve --examples=out/examples_64 --against=bfloat16
 
 With each seed, both engines train an ELECTRA-small, or what `--set` makes of it as in
 `run_pretraining.py`, from the same weights, on the same batches in the same order, with the same
@@ -11,6 +12,9 @@ samples and dropout are each engine's own. The steps are an epoch at most: no ex
 and a training loss is one on text that is new.
 
 Hugging Face's step is `benchmarks/hugging_face_electra.py`. Each run has one core to itself.
+
+With --against=bfloat16 the engines are tfbio in float32 and tfbio in bfloat16. Then `--set` takes
+any setting, and the examples may be packed.
 """
 
 from __future__ import annotations
@@ -37,7 +41,11 @@ from tfbio.text import vocabularies
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
 ROOT = Path(__file__).resolve().parents[1]
-ENGINES = ("tfbio", "hugging_face")
+# By --against the two engines.
+ENGINES = {
+    "hugging_face": ("tfbio", "hugging_face"),
+    "bfloat16": ("tfbio_float32", "tfbio_bfloat16"),
+}
 LOSSES = ("generator_loss", "discriminator_loss")
 POINTS = 12  # of a curve
 # What the other engine's step looks at, too.
@@ -110,6 +118,27 @@ def tfbio_engine(settings: PretrainingConfig, examples: str) -> Train:
     return train
 
 
+def one_format(settings: PretrainingConfig, examples: str, precision: str) -> Train:
+    """Returns tfbio's training in float32 or bfloat16, from the weights of the seed."""
+    import tensorflow as tf
+
+    from tfbio.objectives.pretrainer import Pretrainer
+    from tfbio.training import distribution
+    from tfbio.training.precision import set_precision
+
+    strategy = distribution.make_strategy()
+    set_precision(precision, strategy, settings.encoder.hidden_size)
+    encoder = load_fast_tokenizer(vocabularies.find_vocabulary(examples))
+    trainer = Pretrainer(settings, encoder, strategy)
+    trainer.train_dataset = batches(settings, examples)
+
+    def train(steps: int) -> tuple[float, float]:
+        output = trainer.train(tf.constant(steps))
+        return tuple(float(output[name]) for name in LOSSES)
+
+    return train
+
+
 def hugging_face_engine(settings: PretrainingConfig, examples: str) -> Train:
     import tensorflow as tf
     import torch
@@ -170,8 +199,12 @@ def batches(settings: PretrainingConfig, examples: str):
 
 def serve(engine: str, settings: PretrainingConfig, examples: str) -> None:
     """Trains, and prints the mean losses since the line before."""
-    make = tfbio_engine if engine == "tfbio" else hugging_face_engine
-    train, step = make(settings, examples), 0
+    if engine in ENGINES["bfloat16"]:
+        train = one_format(settings, examples, engine.removeprefix("tfbio_"))
+    else:
+        make = tfbio_engine if engine == "tfbio" else hugging_face_engine
+        train = make(settings, examples)
+    step = 0
     for point in range(1, POINTS + 1):
         end = settings.num_train_steps * point // POINTS
         losses = train(end - step)
@@ -217,7 +250,13 @@ def parse_flags() -> argparse.Namespace:
         metavar="NAME=VALUE",
         help="another setting than ELECTRA-small's; may be repeated",
     )
-    parser.add_argument("--engine", choices=ENGINES, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--against",
+        choices=ENGINES,
+        default="hugging_face",
+        help="what tfbio is compared with: Hugging Face's models, or itself in bfloat16",
+    )
+    parser.add_argument("--engine", choices=sum(ENGINES.values(), ()), help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -231,12 +270,12 @@ def checked(flags: argparse.Namespace) -> Manifest:
     Raises:
       UserError: an engine cannot do what the flags say, or the examples are too few.
     """
-    for change in flags.set:
+    for change in flags.set if flags.against == "hugging_face" else ():
         if change.partition("=")[0] not in CHANGES:
             raise UsageError(f"--set {change}: both engines know only {', '.join(CHANGES)}.")
     settings(flags.examples, flags.steps, flags.batch_size, 0, flags.set)
     manifest = read_manifest(flags.examples, "examples")
-    if manifest.settings["packing"]:
+    if manifest.settings["packing"] and flags.against == "hugging_face":
         raise UserError(
             f"--examples={flags.examples}: these are packed, which Hugging Face's models do not "
             "know: make them without --packing."
@@ -278,9 +317,10 @@ def run_all(flags: argparse.Namespace) -> np.ndarray:
         os.sched_setaffinity(0, {cores.get()})  # of this thread, and the processes that it starts
 
     with ThreadPoolExecutor(cores.qsize(), initializer=take_a_core) as pool:
-        jobs = [(engine, seed) for seed in range(flags.seeds) for engine in ENGINES]
+        engines = ENGINES[flags.against]
+        jobs = [(engine, seed) for seed in range(flags.seeds) for engine in engines]
         points = dict(zip(jobs, pool.map(lambda job: run(*job), jobs), strict=True))
-    return np.array([[points[name, seed] for seed in range(flags.seeds)] for name in ENGINES])
+    return np.array([[points[name, seed] for seed in range(flags.seeds)] for name in engines])
 
 
 def print_table(curves: np.ndarray, flags: argparse.Namespace, length: int) -> None:
@@ -293,7 +333,8 @@ def print_table(curves: np.ndarray, flags: argparse.Namespace, length: int) -> N
     """
     model = ", ".join(["ELECTRA-small", *flags.set])
     print(f"\n{model}, {flags.batch_size} sequences of {length} a step, {flags.seeds} seeds\n")
-    columns = [f"{loss}, {name}" for loss in LOSSES for name in (*ENGINES, "difference")]
+    one, other = ENGINES[flags.against]
+    columns = [f"{loss}, {name}" for loss in LOSSES for name in (one, other, "difference")]
     print(f"| steps | {' | '.join(columns)} |")
     print(f"|--:{'|--:' * len(columns)}|")
     start = 0
@@ -303,9 +344,11 @@ def print_table(curves: np.ndarray, flags: argparse.Namespace, length: int) -> N
         start = end
     print(f"| all | {' | '.join(cells(curves.mean(axis=2)))} |")
     print(
-        "\nMeans over these steps and the seeds, and of tfbio's less Hugging Face's of the same "
+        f"\nMeans over these steps and the seeds, and of {one}'s less {other}'s of the same "
         "seed;\n± the standard error over the seeds."
     )
+    means = curves[..., -1, 1].mean(axis=1)
+    print(f"At the end {one}'s generator_loss is {means[0] / means[1] - 1:+.2%} from {other}'s.")
 
 
 def main() -> None:
@@ -315,7 +358,8 @@ def main() -> None:
         serve(flags.engine, own, flags.examples)
         return
     manifest = checked(flags)
-    require("torch", "transformers")
+    if flags.against == "hugging_face":
+        require("torch", "transformers")
     print_table(run_all(flags), flags, manifest.settings["sequence_length"])
 
 
