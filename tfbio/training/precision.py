@@ -96,7 +96,9 @@ def _on_cpu(strategy: tf.distribute.Strategy, hidden_size: int) -> Precision:
         return Precision("bfloat16", ", which this CPU multiplies faster")
     if not has_instructions:
         return Precision("float32", ", as this CPU has no bfloat16")
-    return Precision("float32", ", as not every CPU here multiplies bfloat16 faster")
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return Precision("float32", ", as not every worker's CPU multiplies bfloat16 faster")
+    return Precision("float32", ", as this CPU multiplies bfloat16 no faster")
 
 
 def _all_workers(strategy: tf.distribute.Strategy, is_true: bool) -> bool:

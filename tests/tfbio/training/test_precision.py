@@ -50,7 +50,7 @@ def test_a_setting_is_followed(precision, policy, cpu, of_cpu):
     ("has_instructions", "is_faster", "hidden_size", "expected"),
     [
         (True, True, 256, "bfloat16, which this CPU multiplies faster"),
-        (True, False, 256, "float32, as not every CPU here multiplies bfloat16 faster"),
+        (True, False, 256, "float32, as this CPU multiplies bfloat16 no faster"),
         (False, True, 256, "float32, as this CPU has no bfloat16"),
         (True, True, 255, "float32, as bfloat16 gains little below a hidden_size of 256"),
     ],
