@@ -154,6 +154,7 @@ class Predictor:
           TypeError: the model's task type finds no entities.
         """
         before = 0
+        done(before)
         batches = _batches(times.each("reading", documents), lambda document: len(document.text))
         prepare = functools.partial(self._prepare, splitter=_splitter(), times=times)
         for batch in prefetching.ahead(map(prepare, batches)):
