@@ -167,14 +167,11 @@ class _Worker:
             self.send(self.job)
         return self.job is not None
 
-    def end(self) -> int | None:
-        """Ends the process, which has nothing to save, and returns its exit code."""
-        if self.pipe.closed:
-            return self._process.exitcode
+    def end(self) -> None:
+        """Ends the process, which has nothing to save."""
         self.pipe.close()
         self._process.kill()
         self._process.join()
-        return self._process.exitcode
 
     def exit_code(self) -> int | None:
         """Waits until the process, whose pipe has ended, has ended too; returns its exit code."""

@@ -202,13 +202,14 @@ def test_long_texts_are_annotated_in_several_batches(make_trial, cpu, tmp_path, 
     with contextlib.redirect_stdout(said):
         predict.predict(trial, inputs, str(tmp_path / "b"), strategy=lambda: cpu)
     assert (tmp_path / "a").read_text() == (tmp_path / "b").read_text()
-    *lines, counts, end = said.getvalue().splitlines()
+    *lines, steps, counts, end = said.getvalue().splitlines()
     shown = [re.match(r"prediction \| (\d)/9 documents", line) for line in lines]
     done = [int(match[1]) for match in shown if match]
     assert done == sorted(done) and set(done) > {0, 3, 9} and len(set(done)) > 3
     assert re.fullmatch(
         r"prediction \| 9/9 documents \| [\d,.]+ documents/s \| 0:00:00 left", lines[-1]
     )
+    assert re.match(r"seconds by step: reading \d+\.\d \(", steps)
     found = [len(json.loads(x)["entities"]) for x in (tmp_path / "a").read_text().splitlines()]
     assert counts == f"9 document(s), {sum(found)} entities: {sum(found)} x" and sum(found)
     read = re.escape(f"9 file(s) read; see {tmp_path / 'b'} (")
