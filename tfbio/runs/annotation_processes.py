@@ -123,8 +123,9 @@ def in_processes(
     workers: list[_Worker] = []
     with _ending_at_sigterm(), contextlib.ExitStack() as block:
         for _ in range(processes):
-            workers.append(_Worker(loading, threads))
-            block.callback(workers[-1].end)
+            with _signals_wait():  # else a process might start, and not be ended
+                workers.append(_Worker(loading, threads))
+                block.callback(workers[-1].end)
         while workers:
             for ready in multiprocessing.connection.wait([each.pipe for each in workers]):
                 worker = next(each for each in workers if each.pipe is ready)
@@ -148,8 +149,8 @@ class _Worker:
         self._process = context.Process(target=_work, args=arguments, daemon=True)
         for name in _LIBRARIES:
             os.environ.setdefault(name, "1")
-        # These signals are for this process, which ends the others; there they stay blocked. The
-        # tracker would unblock them if it were started with the process.
+        # Ctrl-C is for this process, which ends the others; there it stays blocked. The tracker
+        # would unblock it if it were started with the process.
         resource_tracker.ensure_running()
         with signals.blocked(signal.SIGINT, signal.SIGTERM):
             self._process.start()
@@ -207,6 +208,32 @@ def _hear(worker: _Worker, queue: collections.deque[Job], listener: Listener) ->
 
 
 @contextlib.contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Lets Ctrl-C and SIGTERM take effect after its block.
+
+    Raises:
+      KeyboardInterrupt: Ctrl-C came in the block, unless this process ignores it.
+      SystemExit: SIGTERM did.
+    """
+    sent: list[int] = []
+
+    def note(number: int, _: object) -> None:
+        sent.append(number)
+
+    handlers = {}
+    if threading.current_thread() is threading.main_thread():
+        handlers[signal.SIGTERM] = note
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            handlers[signal.SIGINT] = note
+    with signals.handling(handlers):
+        yield
+    if signal.SIGINT in sent:
+        raise KeyboardInterrupt
+    if sent:
+        raise SystemExit(128 + signal.SIGTERM)
+
+
+@contextlib.contextmanager
 def _ending_at_sigterm() -> Iterator[None]:
     """Ends this process at SIGTERM as at an error, so that the other processes end as well."""
 
@@ -224,6 +251,7 @@ def _ending_at_sigterm() -> Iterator[None]:
 @garbage_collection.rare_garbage_collection()
 def _work(pipe: multiprocessing.connection.Connection, loading: Loading, threads: int) -> None:
     """Annotates the files that come through a pipe, until it ends."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     # TensorFlow reads them when it is imported.
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(threads))
     # Of several processes each would take all memory of a GPU.
