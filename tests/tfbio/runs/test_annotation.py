@@ -201,34 +201,27 @@ def processes_of(session):
 
 
 @pytest.mark.parametrize("sent, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_all_processes(inputs, tmp_path, sent, code):
+def test_a_signal_ends_all_processes(running, inputs, tmp_path, sent, code):
     """While they import TensorFlow; the trial has no weights."""
     write_settings(tmp_path, task_type="tagging")
     command = [sys.executable, "run_finetuning.py", "--mode=predict", f"--model={tmp_path}"]
     command += [f"--input={inputs}", f"--output_dir={tmp_path / 'out'}", "--processes=2"]
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    assert process.stdout.readline() == "2 processes with 1 thread(s) each\n"
-    while len(processes_of(process.pid)) < 4:  # with multiprocessing's tracker of resources
-        assert process.poll() is None
-        time.sleep(0.01)
-    if sent == signal.SIGINT:  # as a terminal does
-        os.killpg(process.pid, sent)
-    else:
-        process.send_signal(sent)
-    said = process.communicate(timeout=60)[1]
-    assert process.returncode == code, said
-    assert "Traceback" not in said and ("interrupted: " in said) == (sent == signal.SIGINT)
-    deadline = time.monotonic() + 20
-    while processes_of(process.pid):
-        assert time.monotonic() < deadline, "a process is left"
-        time.sleep(0.01)
+    with running(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline().startswith("2 processes with ")
+        while len(processes_of(process.pid)) < 4:  # with multiprocessing's tracker of resources
+            assert process.poll() is None
+            time.sleep(0.01)
+        if sent == signal.SIGINT:  # as a terminal does
+            os.killpg(process.pid, sent)
+        else:
+            process.send_signal(sent)
+        said = process.communicate(timeout=60)[0]
+        assert process.returncode == code, said
+        assert "Traceback" not in said and ("interrupted: " in said) == (sent == signal.SIGINT)
+        deadline = time.monotonic() + 20
+        while processes_of(process.pid):
+            assert time.monotonic() < deadline, "a process is left"
+            time.sleep(0.01)
     assert not (tmp_path / "out").exists()
 
 
