@@ -11,7 +11,6 @@ reads documents. docs/python.md is the manual. TensorFlow is imported when a mod
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import os
@@ -149,11 +148,12 @@ class Model:
         # TensorFlow reads it when it is imported. It calls a missing GPU an error.
         if "tensorflow" not in sys.modules:
             os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+        from tfbio.training import precision
         from tfbio.weights import fine_tuned
 
         self.settings = settings
         self.predictor: Predictor | None = None
-        with streams.LOCK, _own_policy():
+        with streams.LOCK, precision.own_policy():
             if fine_tuned.is_one(path):
                 self.path = fine_tuned.find_trial(path, say=lambda line: None)
                 self._load_fine_tuned()
@@ -363,18 +363,6 @@ def _load_again(path: str, settings: Mapping[str, Any], precision: str) -> Model
     model = Model(path, {**settings, "run.precision": precision})
     model.settings = settings
     return model
-
-
-@contextlib.contextmanager
-def _own_policy() -> Iterator[None]:
-    """Keeps the precision of the model made in a `with` block from its user's Keras layers."""
-    import tf_keras as keras
-
-    before = keras.mixed_precision.global_policy()
-    try:
-        yield
-    finally:
-        keras.mixed_precision.set_global_policy(before)
 
 
 def _one_device() -> tf.distribute.Strategy:

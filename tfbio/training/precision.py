@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from tfbio.base.lazy import tensorflow as tf
@@ -99,6 +101,22 @@ def _on_cpu(strategy: tf.distribute.Strategy, hidden_size: int) -> Precision:
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return Precision("float32", ", as not every worker's CPU multiplies bfloat16 faster")
     return Precision("float32", ", as this CPU multiplies bfloat16 no faster")
+
+
+@contextlib.contextmanager
+def own_policy() -> Iterator[None]:
+    """Keeps the precision that is set in a `with` block from Keras layers made after it.
+
+    Yields:
+      None, once. Afterwards Keras' global policy is as before.
+    """
+    import tf_keras as keras
+
+    before = keras.mixed_precision.global_policy()
+    try:
+        yield
+    finally:
+        keras.mixed_precision.set_global_policy(before)
 
 
 def _all_workers(strategy: tf.distribute.Strategy, is_true: bool) -> bool:
