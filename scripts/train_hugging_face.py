@@ -1,6 +1,6 @@
 r"""Pretrains a masked language model with Hugging Face `transformers` on PyTorch.
 
-  python -m scripts.train_hugging_face --examples=out/examples --model_dir=out/bert \
+  python scripts/train_hugging_face.py --examples=out/examples --model_dir=out/bert \
       --set objective=mlm --set run.precision=bfloat16 --compile
 
 `compare_budgets.py` runs it. As in the example `run_mlm` of `transformers`, the texts lie one after
@@ -19,6 +19,7 @@ import dataclasses
 import json
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +29,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import numpy as np
 import torch
 import transformers
+
+# Its other modules are found as a package, also where this file is run by its path.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.command import Parser, run
 from benchmarks.hugging_face_mlm import model_config
