@@ -343,7 +343,6 @@ def main(argv: list[str]) -> None:
     if FLAGS.results:
         path_checks.require_output("results", FLAGS.results, is_folder=False)
     of = budgets(FLAGS.budget)
-    require("torch", "transformers")
     compared = BudgetComparison(
         FLAGS.output,
         FLAGS.documents or "",
@@ -352,6 +351,7 @@ def main(argv: list[str]) -> None:
         FLAGS.small,
         FLAGS.encoder,
     )
+    require("torch", "transformers")
     compared.run(FLAGS.arm, of)
     print(f"\n{Path(FLAGS.output, 'budgets.md')}")
 
