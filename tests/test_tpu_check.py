@@ -48,9 +48,10 @@ def run(*flags, timeout=600):
     )
 
 
-@pytest.mark.parametrize("tpu", ["v3-8", "v5e-8"])
 @pytest.mark.skipif(not PYTHON.exists(), reason=f"no compiler at {PYTHON}: make tpu-check")
-def test_a_step_compiles_for_a_tpu(tpu, tmp_path):
+def test_a_step_compiles_for_a_tpu(tmp_path):
+    """For a v5e; the steps of a student and on a mesh are compiled for a v3."""
+    tpu = "v5e-8"
     flags = [f"--hparams={json.dumps(TINY)}", f"--tpu={tpu}", f"--results={tmp_path}"]
     done = run(*flags)
     assert done.returncode == 0, done.stderr
