@@ -36,7 +36,7 @@ _HEAD, _TAIL = "<PubmedArticleSet>\n", "</PubmedArticleSet>\n"
 
 
 class Measured(NamedTuple):
-    """How a command ran: documents a second, CPU seconds, and its peak memory in MiB."""
+    """Holds how a command ran: documents a second, CPU seconds, and its peak memory in MiB."""
 
     rate: float
     cpu: float

@@ -1,4 +1,4 @@
-"""What `compare_budgets.py` compares: three ways to pretrain one encoder in the same CPU time.
+"""Lists what `compare_budgets.py` compares: ways to pretrain one encoder in the same CPU time.
 
 Encoder, vocabulary and documents are the same for all, and so are warm-up and the grid of batches
 and learning rates. No dropout: a budget is an epoch or two.

@@ -33,7 +33,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.command import require
 from scripts import budget_arms, budgets_report, comparison
 from scripts.budget_arms import ARMS, Arm
-from scripts.families import TASKS
 from tfbio.base import cli, errors, path_checks, storage
 from tfbio.reporting import curves
 
@@ -48,18 +47,7 @@ COST_STEPS, SMALL_COST_STEPS = (25, 150), (2, 4)
 
 def define_flags() -> None:
     """Defines the command's flags."""
-    flags.DEFINE_string("output", "out/budgets", "Folder of all output.")
-    flags.DEFINE_string(
-        "results", None, "File of the scores, such as another machine's, to continue; scores.jsonl."
-    )
-    flags.DEFINE_string(
-        "documents", None, "Other documents: a folder that data_prep.documents wrote."
-    )
-    cli.define_list(
-        "task_data",
-        [],
-        f"TASK=FOLDER: the data of a further task to fine-tune on: {', '.join(list(TASKS)[1:])}.",
-    )
+    comparison.define_flags("out/budgets")
     cli.define_list("arm", list(ARMS), "Only these.", choices=list(ARMS))
     cli.define_list(
         "budget", ["30:3", "120:1"], "MINUTES:SEEDS: CPU minutes, and seeds of pretraining."

@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.command import require
 from scripts import comparison, families_report
-from scripts.families import FAMILIES, TASKS, Family
+from scripts.families import FAMILIES, Family
 from tfbio.base import cli, path_checks, storage
 from tfbio.objectives import objective_cost
 from tfbio.reporting import curves
@@ -46,18 +46,7 @@ COST_STEPS, SMALL_COST_STEPS = (50, 250), (2, 4)
 
 def define_flags() -> None:
     """Defines the command's flags."""
-    flags.DEFINE_string("output", "out/families", "Folder of all output.")
-    flags.DEFINE_string(
-        "results", None, "File of the scores, such as another machine's, to continue; scores.jsonl."
-    )
-    flags.DEFINE_string(
-        "documents", None, "Other documents: a folder that data_prep.documents wrote."
-    )
-    cli.define_list(
-        "task_data",
-        [],
-        f"TASK=FOLDER: the data of a further task to fine-tune on: {', '.join(list(TASKS)[1:])}.",
-    )
+    comparison.define_flags("out/families")
     cli.define_list("family", list(FAMILIES), "Only these.", choices=list(FAMILIES))
     flags.DEFINE_integer("seeds", 3, "Seeds of pretraining.", lower_bound=1, upper_bound=1000)
     flags.DEFINE_enum(

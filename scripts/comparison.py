@@ -16,12 +16,34 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from absl import flags
+
 from scripts.families import FINETUNING, SMALL_FINETUNING, TASKS, TRIALS
-from tfbio.base import errors, storage
+from tfbio.base import cli, errors, storage
 from tfbio.base.manifests import Manifest, read_manifest
 
 ROOT = Path(__file__).resolve().parents[1]
 STAGES = ("search", "pretraining", "finetuning", "cost")
+
+
+def define_flags(output: str) -> None:
+    """Defines the flags that all comparisons have.
+
+    Args:
+      output: the default of --output.
+    """
+    flags.DEFINE_string("output", output, "Folder of all output.")
+    flags.DEFINE_string(
+        "results", None, "File of the scores, such as another machine's, to continue; scores.jsonl."
+    )
+    flags.DEFINE_string(
+        "documents", None, "Other documents: a folder that data_prep.documents wrote."
+    )
+    cli.define_list(
+        "task_data",
+        [],
+        f"TASK=FOLDER: the data of a further task to fine-tune on: {', '.join(list(TASKS)[1:])}.",
+    )
 
 
 class Comparison:

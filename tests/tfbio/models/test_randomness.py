@@ -41,7 +41,7 @@ def test_the_bits_are_those_of_tensorflow(jit_compile):
 
 
 def test_a_dropout_has_few_operations():
-    """With `tf.random.stateless_uniform` it had 64, and a step took seconds more to trace."""
+    """It had 64 with `tf.random.stateless_uniform`, and a step took seconds more to trace."""
     dropout = tf.function(lambda inputs, seed: randomness.dropout(inputs, 0.1, seed))
     graph = dropout.get_concrete_function(tf.TensorSpec([4, 8]), tf.TensorSpec([2], tf.int32)).graph
     assert len(graph.get_operations()) < 30

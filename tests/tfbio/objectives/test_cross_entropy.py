@@ -19,7 +19,7 @@ def reference(ids, logits):
 
 @pytest.mark.parametrize("scale", [0.0, 1.0, 300.0])
 def test_losses_and_gradients_are_numpys(scale):
-    """With equal logits, usual ones, and such that the words' probabilities are 0 in float32."""
+    """The logits are equal, usual, or such that the words' probabilities are 0 in float32."""
     rng = np.random.default_rng(0)
     logits = (scale * rng.normal(size=[3, 5, 301])).astype(np.float32)
     ids, weights = rng.integers(0, 301, [3, 5]), rng.random([3, 5])

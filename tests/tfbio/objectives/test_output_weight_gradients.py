@@ -25,7 +25,7 @@ from tfbio.objectives.masked_language_model import MaskedLanguageModel
     ids=str,
 )
 def test_a_models_gradients_are_those_of_its_loss(settings):
-    """With dropout, traced; and for a part of the variables, operation by operation."""
+    """They have dropout; those for a part of the variables are computed operation by operation."""
     config = recorded_config()
     drops = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
     config = dataclasses.replace(

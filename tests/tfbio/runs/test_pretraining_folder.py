@@ -1,4 +1,4 @@
-"""What the folder of a pretraining run records of it: the precision in which it computes."""
+"""Tests what the folder of a pretraining run records: the precision in which it computes."""
 
 import dataclasses
 import json

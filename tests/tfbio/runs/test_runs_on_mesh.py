@@ -66,7 +66,7 @@ def error_of(command):
 
 @pytest.fixture
 def at_step_4(undisturbed, tmp_path):
-    """What a run on 2x2 devices leaves that is killed when step 4 is saved."""
+    """Makes what a run on 2x2 devices leaves that is killed when step 4 is saved."""
     folder = tmp_path / "continued"
     shutil.copytree(undisturbed, folder)
     for path in folder.glob("ckpt-*"):
