@@ -6,16 +6,18 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import resource
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.engine_process import Engine
 from tfbio.base.errors import UserError
 
-_MIB = 1024  # of ru_maxrss, which Linux counts in KiB
+_MIB = 1024  # of what Linux counts in KiB
 
 
 class Tried(NamedTuple):
@@ -116,7 +118,9 @@ def peak_memory(processes: int = 0) -> float:
       processes: of those that it started and that have ended, which share its work; each counts as
         much as the largest.
     """
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # Not `ru_maxrss`, which begins with the memory of the process that started this one.
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    own = int(re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE)[1])
     return (own + processes * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) / _MIB
 
 

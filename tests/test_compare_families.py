@@ -213,7 +213,13 @@ def test_the_scores_that_are_committed_can_be_continued(tmp_path):
         str(tmp_path), results=results, precision="bfloat16"
     )
     # All three learning rates have a score of these settings, so none is run again: the best one.
-    losses = {record["learning_rate"]: record["held_out_loss"] for record in families.records}
+    searches = [record for record in families.records if record["stage"] == "search"]
+    losses = {record["learning_rate"]: record["held_out_loss"] for record in searches}
     assert len(losses) == 3
-    rate = families._learning_rate("bioelectra", FAMILIES["bioelectra"])
+    family = FAMILIES["bioelectra"]
+    rate = families._learning_rate("bioelectra", family)
     assert rate == min(losses, key=losses.get)
+    # So is the encoder that is pretrained.
+    digest = families._digest(family, families._settings(family, compare_families.TOKENS, rate, 0))
+    key = {"stage": "pretraining", "family": "bioelectra", "seed": 0}
+    assert families.found(key, digest)["learning_rate"] == rate
