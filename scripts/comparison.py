@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import abc
 import hashlib
 import json
 import os
@@ -46,7 +47,7 @@ def define_flags(output: str) -> None:
     )
 
 
-class Comparison:
+class Comparison(abc.ABC):
     """The runs in a folder, and the scores that are there.
 
     A subclass says what is run, and writes its report.
@@ -90,9 +91,9 @@ class Comparison:
         self.scores = Path(results or Path(folder, "scores.jsonl"))
         self.records = _read(self.scores)
 
+    @abc.abstractmethod
     def report(self) -> None:
-        """Writes the report; a subclass does."""
-        raise NotImplementedError
+        """Writes the report."""
 
     def prepare(self, examples: Iterable[tuple[str, str]]) -> None:
         """Makes documents, vocabulary, labelled sentences and examples.

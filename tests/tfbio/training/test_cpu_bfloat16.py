@@ -1,4 +1,4 @@
-"""Whether the CPU multiplies bfloat16 faster, and whether its products keep their rows apart."""
+"""Tests if a CPU is known to multiply bfloat16 faster, and if its products keep rows apart."""
 
 import os
 import sys
