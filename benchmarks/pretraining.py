@@ -76,11 +76,13 @@ def tfbio_engine(shape: Shape, folder: Path, precision: str) -> Train:
     from tfbio.runs import pretraining_data
     from tfbio.text.fast_tokenizer import load_fast_tokenizer
     from tfbio.training import distribution
+    from tfbio.training.precision import set_precision
 
     strategy = distribution.make_strategy(parallel_parts=PARALLEL_PARTS)
     examples = str(folder / shape.examples)
     manifest = read_manifest(examples, "examples")
     settings = shape.config(manifest.settings["vocab_size"], precision)
+    set_precision(precision, strategy, settings.encoder.hidden_size)
     tokenizer = load_fast_tokenizer(f"{examples}/vocab.txt")
     trainer = Pretrainer(settings, tokenizer, strategy)
     data = pretraining_data.training_dataset(examples, manifest, shape.batch_size, 0, 0, 10_000)

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import torch
 
 from benchmarks import hugging_face_data, pretraining
@@ -14,10 +15,15 @@ from benchmarks.hugging_face_electra import HuggingFaceElectra
 from benchmarks.hugging_face_mlm import HuggingFaceMaskedLanguageModel
 from benchmarks.hugging_face_step import Masked
 from benchmarks.pretraining_shapes import SHAPES, TRIAL
+from data_prep import examples
+from data_prep.running import pipeline
 from tests.test_hugging_face_mlm import SIZE, SPECIAL
 from tfbio.base import config
+from tfbio.objectives import pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.text.special_tokens import SPECIAL_TOKENS
+from tfbio.training import distribution
+from tfbio.training.precision import own_policy
 
 LENGTHS = (30, 200, 90, 140, 60, 129, 128, 250, 11)
 
@@ -125,6 +131,30 @@ def test_every_form_trains_and_bfloat16_is_autocast(folder):
         assert (tokens == 120 * 128) == bool(changes.get("packed"))
         assert kinds == {getattr(torch, precision)}
         assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 0.2, (precision, changes, losses)
+
+
+def test_our_engine_computes_in_the_format(documents_folder, vocab_file, tmp_path, monkeypatch):
+    settings = examples.ExampleSettings(sequence_length=128, packing=True)
+    runner = pipeline.Runner(workers=1)
+    output = tmp_path / SHAPES[TRIAL].examples
+    examples.make_examples(documents_folder, vocab_file, output, settings, runner=runner)
+    made = []
+
+    class Seen(pretrainer.Pretrainer):
+        def __init__(self, *given):
+            super().__init__(*given)
+            made.append(self)
+
+    monkeypatch.setattr(pretrainer, "Pretrainer", Seen)
+    # In a process of its own it chooses the threads of TensorFlow, too.
+    here = tf.distribute.OneDeviceStrategy("/cpu:0")
+    monkeypatch.setattr(distribution, "make_strategy", lambda **options: here)
+    for precision in pretraining.PRECISIONS:
+        with own_policy():
+            train = pretraining.tfbio_engine(SHAPES[TRIAL], tmp_path, precision)
+        sequences, tokens = train(2)
+        assert sequences == 8 and 900 < tokens <= 8 * 128
+        assert made[-1].model.discriminator_dense.compute_dtype == precision
 
 
 def test_the_search_tries_every_option(folder):
