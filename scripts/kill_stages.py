@@ -96,6 +96,11 @@ STAGES = {
         "--output={run}/out.jsonl",
         "out.jsonl",
     ),
+    "annotation": Stage(
+        "run_finetuning.py --mode=predict --model={IN}/fine-tuning/out --input={IN}/texts "
+        "--output_dir={run}/out --processes=2",
+        "out/manifest.json",
+    ),
     "prediction_brat": Stage(
         "run_finetuning.py --mode=predict --model={IN}/fine-tuning/out --input={IN}/texts "
         "--format=brat --output={run}/out",
