@@ -41,6 +41,12 @@ or, for thousands of files, in several processes, which a later run continues,
   python run_finetuning.py --mode=predict --model=work/bc5cdr_chem \
       --input='pubmed/*.xml.gz' --output_dir=chemicals
 
+or on a cluster with Beam, whose machines all see these files,
+
+  python run_finetuning.py --mode=predict --model=/shared/bc5cdr_chem \
+      --input='/shared/pubmed/*.xml.gz' --output_dir=/shared/chemicals \
+      --runner=FlinkRunner --flink_master=HOST:PORT
+
 This finds the entities in plain text, PubMed XML, full texts of PMC (.nxml, .xml, .tar.gz), BioC,
 PubTator and BigBio files, and writes JSON lines or the form of --format; in JSON lines, BioC and
 HTML with a score, the product of the probabilities of the words' tags. A model that labels texts
@@ -205,7 +211,7 @@ def main(argv: list[str]) -> None:
       Interrupted: the TPU or another worker is lost.
       SystemExit: a signal ended the training; what is done is saved.
     """
-    cli.no_arguments(argv)
+    cli.no_arguments(argv[:1] if FLAGS.runner != "local" else argv)
     _check_flags()
     device_flags.check(
         FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices, FLAGS.tpu_zone, FLAGS.gcp_project, FLAGS.mesh
@@ -216,7 +222,7 @@ def main(argv: list[str]) -> None:
             "one_device."
         )
     if FLAGS.mode == "predict":
-        _predict()
+        _predict(argv[1:])
     else:
         _train()
 
@@ -354,12 +360,12 @@ def _make_strategy() -> tf.distribute.Strategy:
     )
 
 
-def _predict() -> None:
+def _predict(beam_args: list[str]) -> None:
     """Uses a fine-tuned model on new text."""
     for text in FLAGS.set:  # each by itself: all other settings are the model's
         config.load(FinetuningConfig, "", [text])
     if FLAGS.output_dir:
-        prediction_flags.annotate(_make_strategy)
+        prediction_flags.annotate(_make_strategy, beam_args)
         return
     from tfbio.runs import predict
 
@@ -380,4 +386,8 @@ if __name__ == "__main__":
         _, _, half = __doc__.partition("To use a trained model on new text:\n")
         __doc__ = f"Uses a fine-tuned model on new text.\n{half}"
     __doc__ += "\nSettings, with defaults and limits:\n\n" + config.describe(FinetuningConfig)
-    cli.run(main, settings=config.names(FinetuningConfig))
+    cli.run(
+        main,
+        flags_parser=prediction_flags.leave_beam_flags,
+        settings=config.names(FinetuningConfig),
+    )

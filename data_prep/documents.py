@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from data_prep.readers import input_files
-from data_prep.running import command, pipeline, work_folder
+from data_prep.running import command, pipeline, progress, work_folder
 from data_prep.selection import (
     articles,
     document_manifest,
@@ -163,7 +163,7 @@ def make_documents(
     )
     # The units are known once all inputs are read.
     steps = {"input": len(inputs), "documents": "unit-*.rows.npy"}
-    pipeline.run(add_steps, runner, work, steps)
+    pipeline.run(add_steps, runner, progress.shown(work, steps))
     files = document_manifest.Inputs(len(paths), len(inputs))
     return document_manifest.finish(output, work, files, described, strict)
 

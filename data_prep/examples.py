@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from data_prep.running import command, pipeline, work_folder
+from data_prep.running import command, pipeline, progress, work_folder
 from data_prep.sentences import example_rows, example_shards, packing
 from data_prep.sentences.example_rows import OBJECTIVES, PACKED_OBJECTIVES, SPLITS
 from tfbio.base import cli, errors, file_paths, messages, storage
@@ -159,7 +159,8 @@ def make_examples(
         output=str(output),
         job=job,
     )
-    pipeline.run(add_steps, runner, work, {"documents": len(source.shards), **job.shards})
+    steps = {"documents": len(source.shards), **job.shards}
+    pipeline.run(add_steps, runner, progress.shown(work, steps))
     vocabularies.copy_vocabulary(vocab, output)
     written = [
         Shard(**step["shard"]) for split in SPLITS for step in work_folder.read_steps(work, split)

@@ -1,10 +1,12 @@
-"""Runs a stage's Beam pipeline: on this machine with worker processes, or on another runner.
+"""Runs a Beam pipeline: on this machine with worker processes, or on another runner.
 
-The two stages that read large inputs, `data_prep.documents` and `data_prep.examples`, call `run`.
+The two stages that read large inputs, `data_prep.documents` and `data_prep.examples`, call `run`,
+and so does the annotation of many files on a cluster.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import logging
@@ -14,14 +16,12 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from absl import flags
 
-from data_prep.running import progress
 from tfbio.base import ctrl_c, errors, messages, signals
 
 if TYPE_CHECKING:
@@ -55,17 +55,17 @@ LOCAL = Runner()
 def run(
     build: Callable[[beam.Pipeline], None],
     runner: Runner,
-    work: Path,
-    steps: Mapping[str, int | str],
-) -> None:
-    """Runs a stage's Beam pipeline to its end, and shows its progress; returns nothing.
+    shown: contextlib.AbstractContextManager[None],
+) -> beam.runners.runner.PipelineResult:
+    """Runs a Beam pipeline to its end, and shows its progress.
 
     Args:
       build: a function that adds the transforms to the pipeline that it is given.
       runner: the place where it runs.
-      work: the path of the working folder, in which steps note that they are finished.
-      steps: how many steps there will be, by the prefix of their names; a glob pattern of the
-        working folder's files where their number is only known once other steps are done.
+      shown: the context that shows the progress while the pipeline runs, such as `progress.shown`.
+
+    Returns:
+      Beam's result, which has its metrics.
 
     Raises:
       UserError: a flag in `beam_args` that Beam does not know either; a worker process died; the
@@ -76,14 +76,15 @@ def run(
     _silence_libraries(runner.is_local)
     engine, options = _engine(runner)
     result = None
-    with progress.shown(work, steps), _deaths_of_workers() as deaths, _ctrl_c(runner, deaths):
+    with shown, _deaths_of_workers() as deaths, _ctrl_c(runner, deaths):
         try:
             result = _start(build, engine, options)
             result.wait_until_finish()
+            return result
         except BaseException as error:
             if not deaths and result is not None:
                 # The job does not end with this process, and would write beside the next run's.
-                with suppress(Exception):
+                with contextlib.suppress(Exception):
                     result.cancel()
             if (mistake := _mistake(error, runner, deaths)) is not None:
                 raise mistake from error
@@ -155,7 +156,7 @@ def _last_line(error: BaseException) -> str:
     return messages.cut(lines[-1], 200).rstrip(".") if lines else type(error).__name__
 
 
-@contextmanager
+@contextlib.contextmanager
 def _deaths_of_workers() -> Iterator[list[BaseException]]:
     """Interrupts the main thread when a local worker process dies: Beam would wait for ever.
 
@@ -183,7 +184,7 @@ def _deaths_of_workers() -> Iterator[list[BaseException]]:
         threading.excepthook = before
 
 
-@contextmanager
+@contextlib.contextmanager
 def _ctrl_c(runner: Runner, deaths: Sequence[BaseException]) -> Iterator[None]:
     """Lets Ctrl-C end the command and its workers where they are.
 

@@ -91,6 +91,8 @@ class AnnotatedFile:
       entities: the number of entities by type.
       left_out: a sentence for each article of the file that could not be read.
       problem: a sentence on why the file was left out; "" if it was not.
+      seconds: the seconds of each step, by the names in `step_times.STEPS`. They tell of a run, and
+        nothing of the output, so no manifest has them.
     """
 
     input: str
@@ -99,6 +101,7 @@ class AnnotatedFile:
     entities: dict[str, int]
     left_out: list[str]
     problem: str = ""
+    seconds: dict[str, float] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> AnnotatedFile:

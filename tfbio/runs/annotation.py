@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from data_prep.running import pipeline
 from data_prep.sentences import splitters
 from tfbio.base import file_paths, messages, path_checks, storage
 from tfbio.base.errors import DataError, UsageError, UserError
@@ -42,6 +43,7 @@ def annotate(
     *,
     strategy: tf.distribute.Strategy | Callable[[], tf.distribute.Strategy],
     processes: int = 0,
+    runner: pipeline.Runner = pipeline.LOCAL,
     overwrite: bool = False,
 ) -> None:
     """Annotates documents file by file with a model that finds entities, and prints counts.
@@ -57,13 +59,14 @@ def annotate(
       output_dir: the path of the folder.
       strategy: where one process computes, or a function that makes it; several compute on the CPU.
       processes: the number of processes; 0: one a core, but one alone where there is a GPU.
+      runner: where a Beam pipeline annotates; the local one: in processes of this machine.
       overwrite: True to replace the files of an earlier run.
 
     Raises:
       UsageError: the form cannot be written file by file, or not compressed, or the model finds no
         entities.
       UserError: there is no such model or input; two inputs have one name; the folder has files
-        with another model or other settings; or a process died.
+        with another model or other settings; a process died, or the pipeline's job failed.
       DataError: no input was good.
       OSError: an output cannot be written.
     """
@@ -81,8 +84,12 @@ def annotate(
         run = _Run(folder, settings, jobs)
         folder.check_outputs(run.left, overwrite)
         if run.left:
+            loading = Loading(settings.model, run.overrides())
             try:
-                _compute(Loading(settings.model, run.overrides()), run, processes, strategy)
+                if runner.is_local:
+                    _compute(loading, run, processes, strategy)
+                else:
+                    _compute_elsewhere(loading, run, folder, runner)
             finally:
                 storage.remove_half_written(output_dir)  # by processes that were killed
         else:
@@ -178,7 +185,7 @@ class _Run:
         return (*self._settings["set"], *([f"run.precision={before}"] if before else []))
 
     def uses(self, cores: int) -> None:
-        """Notes the number of cores."""
+        """Notes the number of cores, 0 if it is not known."""
         self._cores = cores
 
     def nothing_is_left(self) -> None:
@@ -205,9 +212,9 @@ class _Run:
         """See `annotation_processes.Listener`."""
         self._progress.at(job, documents)
 
-    def done(self, job: Job, note: AnnotatedFile, seconds: Counter[str]) -> None:
+    def done(self, job: Job, note: AnnotatedFile) -> None:
         """See `annotation_processes.Listener`."""
-        self._seconds.update(seconds)
+        self._seconds.update(note.seconds)
         self._tell(note)
         self._progress.finished(job, note.output.records if note.output else 0)
 
@@ -281,3 +288,15 @@ def _compute(
     else:
         print(f"{processes} processes with {threads} thread(s) each", flush=True)
         annotation_processes.in_processes(loading, run.left, run, processes, threads)
+
+
+def _compute_elsewhere(
+    loading: Loading, run: _Run, folder: AnnotationFolder, runner: pipeline.Runner
+) -> None:
+    """Annotates what is left on a Beam pipeline."""
+    # Imported late: its workers import it too, and few need Beam.
+    from tfbio.runs import annotation_pipeline
+
+    predict.tell_splitter()
+    folder.forget(run.left)
+    run.uses(annotation_pipeline.in_pipeline(loading, run.left, run, str(folder.work), runner))

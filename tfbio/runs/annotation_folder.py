@@ -33,6 +33,7 @@ class AnnotationFolder:
 
     Attributes:
       path: as given.
+      work: the path of the working folder.
       settings: the settings of the run that wrote the folder, by name; {} if it is new.
       notes: an `AnnotatedFile` for each input file that is done, by its name.
 
@@ -44,8 +45,8 @@ class AnnotationFolder:
         self.path = path
         self.settings: dict[str, Any] = {}
         self.notes: dict[str, AnnotatedFile] = {}
-        self._work = file_paths.at(path, work_folder.WORK)
-        self.is_begun = self._work.is_dir()
+        self.work = file_paths.at(path, work_folder.WORK)
+        self.is_begun = self.work.is_dir()
         if file_paths.at(path, MANIFEST).exists():
             self._read_manifest()
         # They are newer than the manifest, to which a run adds files.
@@ -63,8 +64,8 @@ class AnnotationFolder:
             self.notes[name] = AnnotatedFile(input=name, output=shard, **own)
 
     def _read_work(self) -> None:
-        self.settings = work_folder.read_step(self._work, _SETTINGS) or self.settings
-        for content in work_folder.read_steps(self._work, "file-"):
+        self.settings = work_folder.read_step(self.work, _SETTINGS) or self.settings
+        for content in work_folder.read_steps(self.work, step_of("")):
             note = AnnotatedFile.from_json(content)
             self.notes[note.input] = note
 
@@ -74,7 +75,7 @@ class AnnotationFolder:
         for note in self.notes.values():
             if note.output:
                 file_paths.at(self.path, note.output.file).unlink(missing_ok=True)
-        storage.remove_folder(self._work)
+        storage.remove_folder(self.work)
         self.settings, self.notes, self.is_begun = {}, {}, False
 
     def check(self, settings: dict[str, Any]) -> None:
@@ -140,8 +141,20 @@ class AnnotationFolder:
           OSError: the folder cannot be written.
         """
         self.settings = settings
-        self._work.mkdir(parents=True, exist_ok=True)
-        work_folder.write_step(self._work, _SETTINGS, settings)
+        self.work.mkdir(parents=True, exist_ok=True)
+        work_folder.write_step(self.work, _SETTINGS, settings)
+
+    def forget(self, jobs: Iterable[Job]) -> None:
+        """Removes the notes on files that have to be annotated anew; returns nothing.
+
+        Args:
+          jobs: the files.
+
+        Raises:
+          OSError: a note cannot be removed.
+        """
+        for job in jobs:
+            file_paths.at(self.work, f"{step_of(job.name)}.json").unlink(missing_ok=True)
 
     def add(self, note: AnnotatedFile) -> None:
         """Notes that a file is done, and returns nothing.
@@ -153,7 +166,7 @@ class AnnotationFolder:
           OSError: the note cannot be written.
         """
         self.notes[note.input] = note
-        work_folder.write_step(self._work, f"file-{note.input}", dataclasses.asdict(note))
+        work_folder.write_step(self.work, step_of(note.input), dataclasses.asdict(note))
 
     def finish(self) -> Manifest:
         """Writes the manifest of an annotation, and removes the working folder.
@@ -172,7 +185,7 @@ class AnnotationFolder:
         for note in notes:
             entities.update(note.entities)
             own = dataclasses.asdict(note)
-            del own["input"], own["output"]
+            del own["input"], own["output"], own["seconds"]
             inputs[note.input] = own | {"file": note.output.file if note.output else ""}
         shards = [note.output for note in notes if note.output]
         counts = {
@@ -186,6 +199,15 @@ class AnnotationFolder:
         work_folder.close_work(self.path, manifest)
         self.is_begun = False
         return manifest
+
+
+def step_of(name: str) -> str:
+    """Returns the name of the note on an annotated file in the working folder.
+
+    Args:
+      name: the base name of the input file; "": the beginning of all such names.
+    """
+    return f"file-{name}"
 
 
 def problems(notes: Sequence[AnnotatedFile]) -> list[str]:

@@ -23,7 +23,6 @@ from data_prep.running import garbage_collection
 from tfbio.base import signals
 from tfbio.base.errors import UsageError, UserError
 from tfbio.runs.annotated_file import AnnotatedFile, Job, ModelFacts
-from tfbio.runs.step_times import StepTimes
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 
 # The libraries that split sentences would start a thread a core for small products.
-_LIBRARIES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
+LIBRARIES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
 
 
 class Loading(NamedTuple):
@@ -63,8 +62,8 @@ class Listener(Protocol):
     def progress(self, job: Job, documents: int) -> None:
         """Hears how many documents of a file are annotated so far; returns nothing."""
 
-    def done(self, job: Job, note: AnnotatedFile, seconds: collections.Counter[str]) -> None:
-        """Hears that a file is annotated, and how long each step took; returns nothing."""
+    def done(self, job: Job, note: AnnotatedFile) -> None:
+        """Hears that a file of the annotation is done; returns nothing."""
 
     def died(self, job: Job | None, code: int | None) -> None:
         """Hears that a process died at a file of the annotation, with its exit code.
@@ -93,9 +92,7 @@ def in_this_process(
     """
     annotator = _load(loading, listener.ready, strategy)
     for job in jobs:
-        times = StepTimes()
-        note = annotator.annotate(job, functools.partial(listener.progress, job), times)
-        listener.done(job, note, times.seconds)
+        listener.done(job, annotator.annotate(job, functools.partial(listener.progress, job)))
 
 
 def in_processes(
@@ -147,7 +144,7 @@ class _Worker:
         self.job: Job | None = None
         arguments = (theirs, loading, threads)
         self._process = context.Process(target=_work, args=arguments, daemon=True)
-        for name in _LIBRARIES:
+        for name in LIBRARIES:
             os.environ.setdefault(name, "1")
         # Ctrl-C is for this process, which ends the others; there it stays blocked. The tracker
         # would unblock it if it were started with the process.
@@ -266,9 +263,8 @@ def _work(pipe: multiprocessing.connection.Connection, loading: Loading, threads
         annotator = _load(loading, agree, _one_cpu)
         pipe.send(("ready",))
         while True:
-            job, times = pipe.recv(), StepTimes()
-            note = annotator.annotate(job, lambda count: pipe.send(("progress", count)), times)
-            pipe.send(("done", note, times.seconds))
+            note = annotator.annotate(pipe.recv(), lambda count: pipe.send(("progress", count)))
+            pipe.send(("done", note))
     except (EOFError, BrokenPipeError):  # there is nothing left to do
         os._exit(0)
     except BaseException as error:

@@ -1,8 +1,8 @@
 """Annotates one file after another with a fine-tuned model in memory.
 
 A process makes one `Annotator`, which loads the model, and calls it for each file:
-`annotation_processes` does so in processes of this machine, and the workers of a Beam pipeline can
-do the same. Its output depends on the input file, the model and the settings alone.
+`annotation_processes` does so in processes of this machine, `annotation_pipeline` in the workers of
+a Beam pipeline. Its output depends on the input file, the model and the settings alone.
 """
 
 from __future__ import annotations
@@ -62,15 +62,12 @@ class Annotator:
             checkpoint_source.sha256_of_weights(trial), self._predictor.precision.name
         )
 
-    def annotate(
-        self, job: Job, done: Callable[[int], None], times: StepTimes | None = None
-    ) -> AnnotatedFile:
+    def annotate(self, job: Job, done: Callable[[int], None]) -> AnnotatedFile:
         """Annotates one file, and writes the output whole or not at all.
 
         Args:
           job: the input file, and where and how to write its entities.
           done: a function that is called with the number of documents that are done.
-          times: gets the seconds of each step.
 
         Returns:
           An `AnnotatedFile`; one with a problem, and without output, if the input cannot be read or
@@ -79,9 +76,8 @@ class Annotator:
         Raises:
           OSError: the output cannot be written.
         """
-        times = StepTimes() if times is None else times
+        times, counts = StepTimes(), Counts()
         left_out: list[str] = []
-        counts = Counts()
         annotated = self._predictor.annotate_batches(_documents(job, left_out), done, times)
 
         def write(counted: Annotated) -> None:
@@ -93,7 +89,9 @@ class Annotator:
             return bad(job.name, job.bytes, messages.cut(str(error), 300))
         size, sha256 = storage.size(job.output), storage.sha256_of(job.output)
         shard = Shard(os.path.basename(job.output), counts.documents, size, sha256)
-        return AnnotatedFile(job.name, job.bytes, shard, dict(counts.entities), left_out)
+        return AnnotatedFile(
+            job.name, job.bytes, shard, dict(counts.entities), left_out, seconds=dict(times.seconds)
+        )
 
 
 class _BadInput(UserError):

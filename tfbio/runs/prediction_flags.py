@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from absl import flags
 
-from tfbio.base import cli, errors
+from tfbio.base import cli, errors, extras
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -17,7 +17,7 @@ flags.disclaim_key_flags()
 
 FLAGS = flags.FLAGS
 # Those that only an annotation file by file has.
-_OF_FOLDERS = ("processes", "gzip")
+_OF_FOLDERS = ("processes", "runner", "gzip")
 NAMES = ("format", *_OF_FOLDERS)
 # The flags of `device_flags` that one process takes.
 _DEVICES = ("tpu", "strategy", "cpu_devices", "mesh")
@@ -26,7 +26,7 @@ _DEVICES = ("tpu", "strategy", "cpu_devices", "mesh")
 def define() -> None:
     """Defines the absl flags of a prediction that only it has, and returns nothing.
 
-    They are --model, --input, --output, --format, --processes and --gzip.
+    They are --model, --input, --output, --format, --processes, --runner and --gzip.
 
     Raises:
       absl.flags.DuplicateFlagError: there is a flag of one of these names.
@@ -59,6 +59,13 @@ def define() -> None:
         "one a core, but one alone where there is a GPU or a flag names devices.",
         lower_bound=0,
     )
+    flags.DEFINE_string(
+        "runner",
+        "local",
+        "To predict with --output_dir: where to run: local, in --processes of this machine; or a "
+        "Beam runner such as FlinkRunner, SparkRunner or DataflowRunner, followed by Beam's own "
+        "flags.",
+    )
     flags.DEFINE_bool("gzip", False, "To predict with --output_dir: compress jsonl or pubtator.")
 
 
@@ -71,25 +78,31 @@ def check() -> None:
     if FLAGS.output and FLAGS.output_dir:
         raise errors.UsageError("--output and --output_dir: give one of them.")
     for name in _OF_FOLDERS:
-        if FLAGS[name].value and not FLAGS.output_dir:
+        if FLAGS[name].value != FLAGS[name].default and not FLAGS.output_dir:
             raise errors.UsageError(f"--{name} goes with --output_dir, in place of --output.")
-    for name in _devices_given() if FLAGS.processes > 1 else ():
+    if not _is_local() and FLAGS.processes:
         raise errors.UsageError(
-            f"--{name} does not go with --processes={FLAGS.processes}: several processes compute "
-            "on the CPU."
+            f"--processes does not go with --runner={FLAGS.runner}, which has its own workers."
+        )
+    several = f"processes={FLAGS.processes}" if _is_local() else f"runner={FLAGS.runner}"
+    for name in _devices_given() if FLAGS.processes > 1 or not _is_local() else ():
+        raise errors.UsageError(
+            f"--{name} does not go with --{several}: several processes compute on the CPU."
         )
 
 
-def annotate(strategy: Callable[[], tf.distribute.Strategy]) -> None:
+def annotate(strategy: Callable[[], tf.distribute.Strategy], beam_args: Sequence[str]) -> None:
     """Annotates new text file by file, as the flags of a prediction say; returns nothing.
 
     Args:
       strategy: a function that makes the strategy that the flags ask for.
+      beam_args: flags for Beam, as they stand on the command line.
 
     Raises:
       UserError, OSError: see `annotation.annotate`.
     """
     # Imported late: --help needs none of it.
+    from data_prep.running import pipeline
     from tfbio.runs import annotation
     from tfbio.runs.annotated_file import AnnotationSettings
 
@@ -100,8 +113,41 @@ def annotate(strategy: Callable[[], tf.distribute.Strategy]) -> None:
         strategy=strategy,
         # Devices that were asked for belong to one process.
         processes=FLAGS.processes or int(bool(_devices_given())),
+        runner=pipeline.Runner(FLAGS.runner, beam_args=tuple(beam_args)),
         overwrite=FLAGS.overwrite,
     )
+
+
+def leave_beam_flags(argv: list[str]) -> list[str]:
+    """Parses a command line with absl, and leaves Beam's flags where --runner names a runner.
+
+    Args:
+      argv: the command line, the program's name first.
+
+    Returns:
+      A list of the program's name and the arguments that absl does not know, in their order.
+
+    Raises:
+      UsageError: Beam does not know the runner.
+      UserError: Beam is not installed.
+      absl.flags.Error: a flag is unknown where no runner is given, has no possible value, or is
+        missing.
+    """
+    names_runner = any(argument.lstrip("-").startswith("runner") for argument in argv[1:])
+    rest = FLAGS(argv, known_only=names_runner)
+    if names_runner:
+        extras.require("apache_beam")
+        from data_prep.running import pipeline
+
+        if _is_local():
+            pipeline.check_flags(rest[1:])
+        else:
+            pipeline.check_runner(FLAGS.runner)
+    return rest
+
+
+def _is_local() -> bool:
+    return FLAGS.runner == FLAGS["runner"].default
 
 
 def _devices_given() -> list[str]:

@@ -89,7 +89,7 @@ def report(seconds: Counter[str], documents: int, elapsed: float, cores: int) ->
       seconds: the seconds of each step, by the names in `STEPS`.
       documents: the number of documents, 1 or more.
       elapsed: the seconds of the run without its start, above 0.
-      cores: the number of cores that it used.
+      cores: the number of cores that it used; 0 if it is not known.
 
     Returns:
       The seconds and the share of each step, and documents a second; from 1,000 documents on also
@@ -102,6 +102,6 @@ def report(seconds: Counter[str], documents: int, elapsed: float, cores: int) ->
         hours = PUBMED_MILLIONS * 1e6 * elapsed / documents / 3600
         lines.append(
             f"at this speed all of PubMed ({PUBMED_MILLIONS} million citations) takes {hours:,.0f} "
-            f"hours on {cores} core(s), {hours * cores:,.0f} core-hours"
+            "hours" + (f" on {cores} core(s), {hours * cores:,.0f} core-hours" if cores else "")
         )
     return "\n".join(lines)

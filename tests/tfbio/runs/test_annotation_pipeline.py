@@ -1,0 +1,141 @@
+"""Annotates small files on Beam: on a cluster of two worker pools, and in this process."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from data_prep.running import pipeline
+from tests import portable_runner
+from tests.portable_runner import ROOT, wait_for
+from tests.tfbio.runs.test_annotation import files_of, never, write_citations
+from tfbio.base.errors import UserError
+from tfbio.runs import annotation, annotation_pipeline
+from tfbio.runs.annotated_file import AnnotationSettings
+
+# Beam's runner that a job service runs pipelines on, here in this process.
+IN_PROCESS = pipeline.Runner("FnApiRunner")
+
+
+@pytest.fixture
+def trial(make_trial):
+    """A tagger with random weights."""
+    known = {"words": "punctuation", "entity_type": "Entity"}
+    return make_trial("tagging", ["O", "B-x", "I-x"], known)[0]
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    """A folder with eight files with gzip."""
+    folder = tmp_path / "pubmed"
+    folder.mkdir()
+    for number in range(8):
+        write_citations(folder / f"{number}.xml.gz", range(20 * number, 20 * number + 15))
+    return folder
+
+
+@pytest.fixture
+def one_machine(trial, inputs, cpu, tmp_path):
+    """The files that one process of one machine writes."""
+    folder = tmp_path / "one"
+    annotation.annotate(
+        AnnotationSettings(trial), [str(inputs)], str(folder), strategy=cpu, processes=1
+    )
+    return files_of(folder)
+
+
+@pytest.fixture(autouse=True)
+def _no_model_is_left():
+    yield
+    annotation_pipeline._annotator.cache_clear()
+
+
+def command(trial, inputs, output, *flags):
+    """Returns a command with a path as a user types it; the workers' current folder is another."""
+    line = [sys.executable, "run_finetuning.py", "--mode=predict", f"--model={trial}"]
+    return [*line, f"--input={inputs}", f"--output_dir={os.path.relpath(output, ROOT)}", *flags]
+
+
+def annotate(trial, inputs, output):
+    annotation.annotate(
+        AnnotationSettings(trial), [str(inputs)], str(output), strategy=never, runner=IN_PROCESS
+    )
+
+
+@pytest.mark.slow
+def test_a_cluster_writes_the_bytes_of_one_machine(
+    running, trial, inputs, one_machine, tmp_path, tmp_path_factory
+):
+    """A command is killed, and the next one goes on."""
+    output = tmp_path / "several"
+    with portable_runner.started(running, tmp_path_factory.mktemp("cluster")) as cluster:
+        line = command(trial, inputs, output, *cluster.flags)
+        with running(line, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
+            wait_for(lambda: list(output.glob("*.jsonl")), process)
+        loaded = cluster.opened(f"{trial}/model.index")
+        assert loaded and set(loaded) == {1}
+        for other in (output, tmp_path / "whole"):
+            line = command(trial, inputs, other, *cluster.flags)
+            done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert files_of(other) == one_machine
+        # The last command had all to do: each of two processes loaded the model once.
+        assert "2 process(es) loaded the model" in done.stdout
+        assert set(cluster.opened(f"{trial}/model.index")) == {1}
+        by_pool = cluster.files_by_pool(tmp_path / "whole")
+        assert by_pool.keys() == {pool.pid for pool in cluster.pools}
+        assert set.union(*by_pool.values()) == {f"{number}.jsonl" for number in range(8)}
+
+
+def test_what_is_noted_is_told_and_kept(trial, inputs, one_machine, tmp_path, capsys):
+    output = tmp_path / "found"
+
+    annotate(trial, inputs, output)
+    said = capsys.readouterr().out
+    assert said.startswith("1 process(es) loaded the model\nseconds by step: reading ")
+    assert "120 document(s) of 8 file(s) (0 left out), " in said
+    assert files_of(output) == one_machine
+    annotate(trial, inputs, output)
+    assert capsys.readouterr().out.startswith(f"{output} is complete\n")
+
+
+def test_a_note_on_an_earlier_file_is_forgotten(trial, inputs, one_machine, tmp_path, monkeypatch):
+    """A run dies after its first files; one of these changes before the next run."""
+    output = tmp_path / "found"
+
+    class Died(Exception):
+        pass
+
+    def die(result):
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(annotation_pipeline, "_loads", die)
+        with pytest.raises(Died):
+            annotate(trial, inputs, output)
+    assert (output / ".work" / "file-3.xml.gz.json").exists()
+    written = (output / "2.jsonl").stat().st_mtime_ns
+    write_citations(inputs / "3.xml.gz", range(1, 4))
+    annotate(trial, inputs, output)
+    assert (output / "2.jsonl").stat().st_mtime_ns == written
+    after = files_of(output)
+    assert len(after.pop("3.jsonl").splitlines()) == 3
+    assert all(after[name] == one_machine[name] for name in after if name != "manifest.json")
+
+
+def test_all_machines_compute_with_one_model_in_one_precision(trial, inputs, tmp_path, monkeypatch):
+    """With `run.precision=auto` machines might differ; another model's weights are refused."""
+    # The workers write somewhere else.
+    monkeypatch.setattr(annotation_pipeline.pipeline, "run", lambda *given: None)
+    with pytest.raises(UserError, match="auto has no note on .* that all machines see"):
+        annotate(trial, inputs, tmp_path / "auto")
+    settings = (tmp_path / "auto" / ".work" / "settings.json").read_text()
+    assert '"precision": "float32"' in settings
+    monkeypatch.undo()
+
+    facts = annotation_pipeline.ModelFacts("0" * 64, "float32")
+    monkeypatch.setattr(annotation_pipeline, "_facts", lambda loading: facts)
+    with pytest.raises(UserError, match="trial_0 has other weights here than"):
+        annotate(trial, inputs, tmp_path / "other")
+    assert not list((tmp_path / "other").glob("*.jsonl"))
