@@ -202,7 +202,8 @@ def main(argv: list[str]) -> None:
     estimate. Returns nothing.
 
     Args:
-      argv: the command line without its flags, a list of strings: the program alone.
+      argv: the command line without its flags, a list of strings: the program alone, or with a
+        --runner also Beam's flags.
 
     Raises:
       UsageError: there are arguments, or a flag is missing, wrong or does not go with the others.
@@ -211,7 +212,8 @@ def main(argv: list[str]) -> None:
       Interrupted: the TPU or another worker is lost.
       SystemExit: a signal ended the training; what is done is saved.
     """
-    cli.no_arguments(argv[:1] if FLAGS.runner != "local" else argv)
+    if not prediction_flags.has_beam_flags():
+        cli.no_arguments(argv)
     _check_flags()
     device_flags.check(
         FLAGS.tpu, FLAGS.strategy, FLAGS.cpu_devices, FLAGS.tpu_zone, FLAGS.gcp_project, FLAGS.mesh

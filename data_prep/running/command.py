@@ -43,13 +43,14 @@ def leave_beam_flags(argv: list[str]) -> list[str]:
 
     Raises:
       UsageError: Beam does not know one of them either, or not the runner. So the command ends
-        before anything is reused or removed.
+        before anything is reused or removed. Another runner than the local one may know more flags:
+        with it, only what is nearly a flag of this command is refused.
       absl.flags.Error: a flag that absl knows has no possible value, or is missing.
     """
     rest = flags.FLAGS(argv, known_only=True)
-    if flags.FLAGS.runner == "local":
-        pipeline.check_flags(rest[1:])
-    else:
+    is_local = flags.FLAGS.runner == "local"
+    pipeline.check_flags(rest[1:], is_local)
+    if not is_local:
         pipeline.check_runner(flags.FLAGS.runner)
     return rest
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Runner:
-    """The place where a stage's Beam pipeline runs; the output is the same everywhere.
+    """The place where a Beam pipeline runs; the output is the same everywhere.
 
     Attributes:
       name: "local", Beam's in-process runner with worker processes; or a Beam runner, such as
@@ -56,16 +56,13 @@ def run(
     build: Callable[[beam.Pipeline], None],
     runner: Runner,
     shown: contextlib.AbstractContextManager[None],
-) -> beam.runners.runner.PipelineResult:
-    """Runs a Beam pipeline to its end, and shows its progress.
+) -> None:
+    """Runs a Beam pipeline to its end, and shows its progress; returns nothing.
 
     Args:
       build: a function that adds the transforms to the pipeline that it is given.
       runner: the place where it runs.
       shown: the context that shows the progress while the pipeline runs, such as `progress.shown`.
-
-    Returns:
-      Beam's result, which has its metrics.
 
     Raises:
       UserError: a flag in `beam_args` that Beam does not know either; a worker process died; the
@@ -80,7 +77,6 @@ def run(
         try:
             result = _start(build, engine, options)
             result.wait_until_finish()
-            return result
         except BaseException as error:
             if not deaths and result is not None:
                 # The job does not end with this process, and would write beside the next run's.
@@ -277,13 +273,15 @@ def check_runner(name: str) -> None:
         ) from error
 
 
-def check_flags(args: Sequence[str]) -> None:
+def check_flags(args: Sequence[str], is_local: bool = True) -> None:
     """Checks that Beam knows a pipeline's flags, of which it would only log a warning.
 
-    It returns nothing. A job server may know more than Beam, so this is for the local runner.
+    It returns nothing.
 
     Args:
       args: the flags, as they stand on the command line.
+      is_local: False for another runner, whose job server may know more than Beam: then only those
+        are refused that are nearly a flag of this command.
 
     Raises:
       UsageError: one is unknown.
@@ -295,9 +293,11 @@ def check_flags(args: Sequence[str]) -> None:
     parser = pipeline_options._BeamArgumentParser(allow_abbrev=False)
     for group in pipeline_options.PipelineOptions.__subclasses__():
         group._add_argparse_args(parser)
-    unknown = parser.parse_known_args(args)[1]
-    if unknown:
-        known = [f"--{name}" for name in flags.FLAGS] + list(parser._option_string_actions)
-        near = difflib.get_close_matches(unknown[0].split("=")[0], known, n=1)
+    own = [f"--{name}" for name in flags.FLAGS if len(name) > 1]
+    for unknown in parser.parse_known_args(args)[1]:
+        name = unknown.split("=")[0]
+        if not is_local and not difflib.get_close_matches(name, own, n=1, cutoff=0.8):
+            continue
+        near = difflib.get_close_matches(name, [*own, *parser._option_string_actions], n=1)
         hint = f"did you mean {near[0]}?" if near else "see --help."
-        raise errors.UsageError(f"neither this command nor Beam knows {unknown[0]!r}: {hint}")
+        raise errors.UsageError(f"neither this command nor Beam knows {unknown!r}: {hint}")

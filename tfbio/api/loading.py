@@ -200,6 +200,7 @@ class Model:
     def _load_encoder(self) -> None:
         from tfbio.base import config
         from tfbio.models.encoder import Encoder
+        from tfbio.models.layers import restored_weights
         from tfbio.task_types.finetuning_config import FinetuningConfig
         from tfbio.text import tokenization, vocabularies
         from tfbio.training import distribution, precision
@@ -222,7 +223,7 @@ class Model:
             self._run.precision, strategy, shape.hidden_size
         ).name
         distribution.optimize_for(self._run.optimize_for, strategy)
-        with strategy.scope():
+        with strategy.scope(), restored_weights():
             self.encoder = Encoder(shape)
         checkpoint_weights.restore_encoder(self.path, self.encoder)
 

@@ -105,9 +105,11 @@ class AnnotatedFile:
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> AnnotatedFile:
-        """Returns the note of an annotated file that `dataclasses.asdict` made a dict of."""
-        shard = content["output"]
-        return cls(**{**content, "output": Shard(**shard) if shard else None})
+        """Returns the note of an annotated file from a dict of its fields and perhaps more."""
+        names = {field.name for field in dataclasses.fields(cls)}
+        own = {name: value for name, value in content.items() if name in names}
+        shard = own["output"]
+        return cls(**{**own, "output": Shard(**shard) if shard else None})
 
 
 def bad(name: str, size: int, problem: str) -> AnnotatedFile:

@@ -145,7 +145,7 @@ class AnnotationFolder:
         work_folder.write_step(self.work, _SETTINGS, settings)
 
     def forget(self, jobs: Iterable[Job]) -> None:
-        """Removes the notes on files that have to be annotated anew; returns nothing.
+        """Forgets the notes on files that have to be annotated anew; returns nothing.
 
         Args:
           jobs: the files.
@@ -154,6 +154,7 @@ class AnnotationFolder:
           OSError: a note cannot be removed.
         """
         for job in jobs:
+            self.notes.pop(job.name, None)
             file_paths.at(self.work, f"{step_of(job.name)}.json").unlink(missing_ok=True)
 
     def add(self, note: AnnotatedFile) -> None:

@@ -10,12 +10,14 @@ import contextlib
 import dataclasses
 import functools
 import os
+import socket
 import threading
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from data_prep.running import garbage_collection, pipeline, work_folder
-from tfbio.base import file_paths
+from tfbio.base import file_paths, storage
 from tfbio.base.errors import UserError
 from tfbio.runs import annotation_folder
 from tfbio.runs.annotated_file import AnnotatedFile, Job, ModelFacts
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
 
 # Seconds between two looks for new notes.
 _LOOK_EVERY = 2.0
-# The counter of a pipeline whose value is the number of processes that loaded the model.
-_LOADED = ("tfbio", "models_loaded")
 
 
 def in_pipeline(
@@ -38,7 +38,7 @@ def in_pipeline(
     """Annotates files on a Beam pipeline.
 
     Each process of the pipeline loads the model once, and computes with one thread, as clusters
-    have a process for each core.
+    have a process for each core. Prints how many have loaded it.
 
     Args:
       loading: the model. With `run.precision=auto` all machines compute in float32, as their CPUs
@@ -49,43 +49,45 @@ def in_pipeline(
       runner: the place where the pipeline runs.
 
     Returns:
-      The number of processes that have loaded the model; 0 if the runner does not count.
+      The number of processes that have annotated a file.
 
     Raises:
-      UserError: the model cannot be loaded, or the listener refuses it; the job failed; or it wrote
-        where this machine does not see it.
-      OSError: an output cannot be written.
+      UserError: the model cannot be loaded, or the listener refuses it; the job failed; or the
+        machines do not see the same files.
+      OSError: a note cannot be written on this machine.
     """
     facts = _facts(loading)
     listener.ready(facts)
     # The workers' current folder may be another.
     model, work = file_paths.absolute(loading.model), file_paths.absolute(work)
     overrides = (*loading.overrides, f"run.precision={facts.precision}")
+    run = uuid.uuid4().hex
     annotate = functools.partial(
-        _annotate, loading=Loading(model, overrides), facts=facts, work=work
+        _annotate, loading=Loading(model, overrides), facts=facts, work=work, run=run
     )
-
-    def build(root: beam.Pipeline) -> None:
-        import apache_beam as beam
-
-        _ = root | beam.Create(jobs) | beam.Reshuffle() | "Annotate" >> beam.Map(annotate)
-
     jobs = [
         dataclasses.replace(
             job, path=file_paths.absolute(job.path), output=file_paths.absolute(job.output)
         )
         for job in jobs
     ]
-    result = pipeline.run(build, runner, _heard(work, jobs, listener))
-    for job in jobs:
-        if work_folder.read_step(work, annotation_folder.step_of(job.name)) is None:
-            raise UserError(
-                f"the job has ended, but {os.path.dirname(work)} has no note on {job.name}: give "
-                "an --output_dir that all machines see."
-            )
-    if loads := _loads(result):
-        print(f"{loads} process(es) loaded the model", flush=True)
-    return loads
+
+    def build(root: beam.Pipeline) -> None:
+        import apache_beam as beam
+
+        _ = root | beam.Create(jobs) | beam.Reshuffle() | "Annotate" >> beam.Map(annotate)
+
+    notes = _Notes(work, jobs, listener, run)
+    pipeline.run(build, runner, notes.heard())
+    # By their names: a listing of a folder that several machines share may be old.
+    notes.look(list(notes.left))
+    for name in notes.left:
+        raise UserError(
+            f"the job has ended, but {os.path.dirname(work)} has no note on {name}: give an "
+            "--output_dir that all machines see."
+        )
+    print(f"{len(notes.processes)} process(es) have each loaded the model once", flush=True)
+    return len(notes.processes)
 
 
 def _facts(loading: Loading) -> ModelFacts:
@@ -100,43 +102,56 @@ def _facts(loading: Loading) -> ModelFacts:
     )
 
 
-@contextlib.contextmanager
-def _heard(work: str, jobs: Sequence[Job], listener: Listener) -> Iterator[None]:
-    """Tells the listener of the files that workers note as done while the block runs."""
-    left = {annotation_folder.step_of(job.name): job for job in jobs}
-    stop = threading.Event()
+class _Notes:
+    """The notes that a run's workers write, of which a listener hears.
 
-    def look() -> None:
-        for path in work_folder.step_files(work, annotation_folder.step_of("")):
-            if (job := left.pop(path.stem, None)) is not None:
-                note = work_folder.read_step(work, path.stem)
-                listener.done(job, AnnotatedFile.from_json(note))
+    Args:
+      work: the path of the working folder.
+      jobs: the files that are annotated.
+      listener: hears of each file that is done, once.
+      run: tells the notes of this run from those of another one that has not ended.
 
-    def watch() -> None:
-        while not stop.wait(_LOOK_EVERY):
-            look()
+    Attributes:
+      left: the files of which there is no note yet, by name.
+      processes: the processes that have written notes.
+    """
 
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-        look()
+    def __init__(self, work: str, jobs: Sequence[Job], listener: Listener, run: str):
+        self._work, self._listener, self._run = work, listener, run
+        self.left = {job.name: job for job in jobs}
+        self.processes: set[str] = set()
 
+    def look(self, names: Iterable[str]) -> None:
+        """Tells the listener of new notes on files of these names."""
+        for name in names:
+            note = work_folder.read_step(self._work, annotation_folder.step_of(name)) or {}
+            process = note.get("process", "")
+            if name in self.left and process.startswith(self._run):
+                self._listener.done(self.left[name], AnnotatedFile.from_json(note))
+                self.processes.add(process)
+                del self.left[name]
 
-def _loads(result: beam.runners.runner.PipelineResult) -> int:
-    """Returns how many processes have loaded the model; 0 if the runner does not count."""
-    import apache_beam as beam
+    @contextlib.contextmanager
+    def heard(self) -> Iterator[None]:
+        """Looks for new notes again and again while the block runs."""
+        stop = threading.Event()
+        beginning = annotation_folder.step_of("")
 
-    namespace, name = _LOADED
-    which = beam.metrics.MetricsFilter().with_namespace(namespace).with_name(name)
-    try:
-        counters = result.metrics().query(which)["counters"]
-    except NotImplementedError:
-        return 0
-    return sum(counter.result for counter in counters)
+        def watch() -> None:
+            while not stop.wait(_LOOK_EVERY):
+                paths = work_folder.step_files(self._work, beginning)
+                names = [path.stem.removeprefix(beginning) for path in paths]
+                # What fails here fails again at the end, and is raised then.
+                with contextlib.suppress(OSError):
+                    self.look(name for name in names if name in self.left)
+
+        thread = threading.Thread(target=watch, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
 
 
 # --- In the pipeline's processes -----------------------------------------------------------------
@@ -145,12 +160,26 @@ def _loads(result: beam.runners.runner.PipelineResult) -> int:
 _ONE_AT_A_TIME = threading.Lock()
 
 
-@garbage_collection.rare_garbage_collection()
-def _annotate(job: Job, loading: Loading, facts: ModelFacts, work: str) -> None:
-    """Annotates a file, and notes in the working folder that it is done."""
-    with _ONE_AT_A_TIME:
+def _annotate(job: Job, loading: Loading, facts: ModelFacts, work: str, run: str) -> None:
+    """Annotates a file, and notes in the working folder that it is done.
+
+    Raises:
+      UserError: this machine does not see the model or the file that the command has found.
+    """
+    step, size = annotation_folder.step_of(job.name), -1
+    with _ONE_AT_A_TIME, garbage_collection.rare_garbage_collection():
+        if work_folder.read_step(work, step) is not None:
+            return  # a runner repeats a job or a part of it after a failure
+        with contextlib.suppress(OSError):
+            size = storage.size(job.path)
+        if size != job.bytes:
+            raise UserError(
+                f"{job.path} is not the file here that the command has found: all machines must "
+                "see the same files."
+            )
         note = _annotator(loading, facts).annotate(job, lambda documents: None)
-    work_folder.write_step(work, annotation_folder.step_of(job.name), dataclasses.asdict(note))
+        process = f"{run} {socket.gethostname()} {os.getpid()}"
+        work_folder.write_step(work, step, {**dataclasses.asdict(note), "process": process})
 
 
 @functools.lru_cache(maxsize=1)
@@ -160,12 +189,10 @@ def _annotator(loading: Loading, facts: ModelFacts) -> Annotator:
     Raises:
       UserError: it is not the one that the command has found.
     """
-    import apache_beam as beam
-
-    # TensorFlow reads them when it is imported.
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # each process would take all memory of a GPU
+    # TensorFlow and the sentence splitter read them when they are imported.
     for name in ("TF_NUM_INTRAOP_THREADS", *LIBRARIES):
         os.environ.setdefault(name, "1")
-    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")  # each process would take all memory
     from tfbio.runs.annotator import Annotator
     from tfbio.training import distribution
 
@@ -176,5 +203,4 @@ def _annotator(loading: Loading, facts: ModelFacts) -> Annotator:
             f"{loading.model} has other weights here than where the command was given: all "
             "machines must see the same files."
         )
-    beam.metrics.Metrics.counter(*_LOADED).inc()
     return annotator

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -63,8 +65,8 @@ def define() -> None:
         "runner",
         "local",
         "To predict with --output_dir: where to run: local, in --processes of this machine; or a "
-        "Beam runner such as FlinkRunner, SparkRunner or DataflowRunner, followed by Beam's own "
-        "flags.",
+        "Beam runner such as PortableRunner, FlinkRunner or SparkRunner, followed by Beam's own "
+        "flags (docs/clusters.md).",
     )
     flags.DEFINE_bool("gzip", False, "To predict with --output_dir: compress jsonl or pubtator.")
 
@@ -80,12 +82,12 @@ def check() -> None:
     for name in _OF_FOLDERS:
         if FLAGS[name].value != FLAGS[name].default and not FLAGS.output_dir:
             raise errors.UsageError(f"--{name} goes with --output_dir, in place of --output.")
-    if not _is_local() and FLAGS.processes:
+    if has_beam_flags() and FLAGS.processes:
         raise errors.UsageError(
             f"--processes does not go with --runner={FLAGS.runner}, which has its own workers."
         )
-    several = f"processes={FLAGS.processes}" if _is_local() else f"runner={FLAGS.runner}"
-    for name in _devices_given() if FLAGS.processes > 1 or not _is_local() else ():
+    several = f"processes={FLAGS.processes}" if not has_beam_flags() else f"runner={FLAGS.runner}"
+    for name in _devices_given() if FLAGS.processes > 1 or has_beam_flags() else ():
         raise errors.UsageError(
             f"--{name} does not go with --{several}: several processes compute on the CPU."
         )
@@ -128,26 +130,29 @@ def leave_beam_flags(argv: list[str]) -> list[str]:
       A list of the program's name and the arguments that absl does not know, in their order.
 
     Raises:
-      UsageError: Beam does not know the runner.
-      UserError: Beam is not installed.
-      absl.flags.Error: a flag is unknown where no runner is given, has no possible value, or is
+      UserError: Beam is not installed; or see `data_prep.running.command.leave_beam_flags`.
+      absl.flags.Error: a flag is unknown where no runner is named, has no possible value, or is
         missing.
     """
-    names_runner = any(argument.lstrip("-").startswith("runner") for argument in argv[1:])
-    rest = FLAGS(argv, known_only=names_runner)
-    if names_runner:
-        extras.require("apache_beam")
-        from data_prep.running import pipeline
+    if not _names_runner(argv):
+        return FLAGS(argv)
+    extras.require("apache_beam")
+    from data_prep.running import command
 
-        if _is_local():
-            pipeline.check_flags(rest[1:])
-        else:
-            pipeline.check_runner(FLAGS.runner)
-    return rest
+    return command.leave_beam_flags(argv)
 
 
-def _is_local() -> bool:
-    return FLAGS.runner == FLAGS["runner"].default
+def _names_runner(argv: list[str]) -> bool:
+    """Returns True if --runner names another one than the default, before flags are parsed."""
+    for argument, following in itertools.pairwise([*argv[1:], ""]):
+        if match := re.fullmatch("--?runner(?:=(.*))?", argument):
+            return (following if match[1] is None else match[1]) != FLAGS["runner"].default
+    return False
+
+
+def has_beam_flags() -> bool:
+    """Returns True if --runner names a Beam runner, whose flags may follow."""
+    return FLAGS.runner != FLAGS["runner"].default
 
 
 def _devices_given() -> list[str]:

@@ -15,6 +15,7 @@ import tensorflow as tf
 from data_prep.sentences import splitters
 from tfbio.formats.annotated_documents import Document, Entity
 from tfbio.formats.task_examples import Example, LabelledText, Question, TaggedSentence
+from tfbio.models.layers import restored_weights
 from tfbio.runs import finetuning_checks, finetuning_data
 from tfbio.runs.step_times import StepTimes
 from tfbio.task_types import answers, prefetching, types, words
@@ -101,14 +102,15 @@ class Predictor:
         self.precision = set_precision(self.config.run.precision, strategy, encoder.hidden_size)
         distribution.optimize_for(self.config.run.optimize_for, strategy)
         pad_id = self.tokenizer.pad_id
-        if isinstance(strategy, MeshStrategy):
-            self.inference: Inference = MeshInference(
-                self.config, encoder, self.task_type, pad_id, strategy
-            )
-        else:
-            self.inference = Inference(
-                self.config, encoder, self.task_type, pad_id, strategy, any_shape
-            )
+        with restored_weights():
+            if isinstance(strategy, MeshStrategy):
+                self.inference: Inference = MeshInference(
+                    self.config, encoder, self.task_type, pad_id, strategy
+                )
+            else:
+                self.inference = Inference(
+                    self.config, encoder, self.task_type, pad_id, strategy, any_shape
+                )
         restore(trial, self.inference.model)
 
     def annotate(

@@ -38,6 +38,12 @@ def test_flags_that_nobody_knows_are_refused(flag, hint):
     assert not hint or hint in str(e.value)
 
 
+def test_another_runner_may_know_flags_that_are_not_nearly_ours():
+    pipeline.check_flags(["--flink_thing=3", "4", "--job_nam=x"], is_local=False)
+    with pytest.raises(errors.UserError, match="knows '--verbosit=1': did you mean --verbosity?"):
+        pipeline.check_flags(["--flink_thing", "--verbosit=1"], is_local=False)
+
+
 # --- Object stores -------------------------------------------------------------------------------
 
 

@@ -1,8 +1,10 @@
 """Annotates small files on Beam: on a cluster of two worker pools, and in this process."""
 
+import json
 import os
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -73,6 +75,7 @@ def test_a_cluster_writes_the_bytes_of_one_machine(
         line = command(trial, inputs, output, *cluster.flags)
         with running(line, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
             wait_for(lambda: list(output.glob("*.jsonl")), process)
+        assert not (output / "manifest.json").exists(), "it was killed too late"
         loaded = cluster.opened(f"{trial}/model.index")
         assert loaded and set(loaded) == {1}
         for other in (output, tmp_path / "whole"):
@@ -81,7 +84,7 @@ def test_a_cluster_writes_the_bytes_of_one_machine(
             assert done.returncode == 0, done.stdout + done.stderr
             assert files_of(other) == one_machine
         # The last command had all to do: each of two processes loaded the model once.
-        assert "2 process(es) loaded the model" in done.stdout
+        assert "2 process(es) have each loaded the model once" in done.stdout
         assert set(cluster.opened(f"{trial}/model.index")) == {1}
         by_pool = cluster.files_by_pool(tmp_path / "whole")
         assert by_pool.keys() == {pool.pid for pool in cluster.pools}
@@ -93,7 +96,7 @@ def test_what_is_noted_is_told_and_kept(trial, inputs, one_machine, tmp_path, ca
 
     annotate(trial, inputs, output)
     said = capsys.readouterr().out
-    assert said.startswith("1 process(es) loaded the model\nseconds by step: reading ")
+    assert "1 process(es) have each loaded the model once\nseconds by step: reading " in said
     assert "120 document(s) of 8 file(s) (0 left out), " in said
     assert files_of(output) == one_machine
     annotate(trial, inputs, output)
@@ -107,11 +110,11 @@ def test_a_note_on_an_earlier_file_is_forgotten(trial, inputs, one_machine, tmp_
     class Died(Exception):
         pass
 
-    def die(result):
+    def die(self, names):
         raise Died
 
     with monkeypatch.context() as patch:
-        patch.setattr(annotation_pipeline, "_loads", die)
+        patch.setattr(annotation_pipeline._Notes, "look", die)
         with pytest.raises(Died):
             annotate(trial, inputs, output)
     assert (output / ".work" / "file-3.xml.gz.json").exists()
@@ -134,8 +137,27 @@ def test_all_machines_compute_with_one_model_in_one_precision(trial, inputs, tmp
     assert '"precision": "float32"' in settings
     monkeypatch.undo()
 
-    facts = annotation_pipeline.ModelFacts("0" * 64, "float32")
-    monkeypatch.setattr(annotation_pipeline, "_facts", lambda loading: facts)
-    with pytest.raises(UserError, match="trial_0 has other weights here than"):
-        annotate(trial, inputs, tmp_path / "other")
-    assert not list((tmp_path / "other").glob("*.jsonl"))
+    weights = json.loads(settings)["weights_sha256"]
+    for sha256, precision in ((weights, "bfloat16"), ("0" * 64, "float32")):
+        facts = annotation_pipeline.ModelFacts(sha256, precision)
+        monkeypatch.setattr(annotation_pipeline, "_facts", lambda loading, facts=facts: facts)
+        output = tmp_path / precision
+        if sha256 == weights:  # as the command says, whatever they would choose
+            annotate(trial, inputs, output)
+        else:
+            with pytest.raises(UserError, match="trial_0 has other weights here than"):
+                annotate(trial, inputs, output)
+        assert bool(list(output.glob("*.jsonl"))) == (sha256 == weights)
+
+
+def test_all_machines_see_one_folder(trial, inputs, tmp_path, monkeypatch):
+    """One of them has other inputs under the same path, or none."""
+    looked = annotation_pipeline.storage.size
+    for size in (lambda path: looked(path) + 1, lambda path: os.stat(path + "x").st_size):
+        output = tmp_path / f"out{len(os.listdir(tmp_path))}"
+        with monkeypatch.context() as patch:
+            # The command itself looks elsewhere.
+            patch.setattr(annotation_pipeline, "storage", types.SimpleNamespace(size=size))
+            with pytest.raises(UserError, match="0.xml.gz is not the file here that the command"):
+                annotate(trial, inputs, output)
+        assert not list(output.glob("*.jsonl"))
