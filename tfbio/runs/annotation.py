@@ -298,5 +298,4 @@ def _compute_elsewhere(
     from tfbio.runs import annotation_pipeline
 
     predict.tell_splitter()
-    folder.forget(run.left)
     run.uses(annotation_pipeline.in_pipeline(loading, run.left, run, str(folder.work), runner))

@@ -65,7 +65,7 @@ class AnnotationFolder:
 
     def _read_work(self) -> None:
         self.settings = work_folder.read_step(self.work, _SETTINGS) or self.settings
-        for content in work_folder.read_steps(self.work, step_of("")):
+        for content in work_folder.read_steps(self.work, "file-"):
             note = AnnotatedFile.from_json(content)
             self.notes[note.input] = note
 
@@ -144,19 +144,6 @@ class AnnotationFolder:
         self.work.mkdir(parents=True, exist_ok=True)
         work_folder.write_step(self.work, _SETTINGS, settings)
 
-    def forget(self, jobs: Iterable[Job]) -> None:
-        """Forgets the notes on files that have to be annotated anew; returns nothing.
-
-        Args:
-          jobs: the files.
-
-        Raises:
-          OSError: a note cannot be removed.
-        """
-        for job in jobs:
-            self.notes.pop(job.name, None)
-            file_paths.at(self.work, f"{step_of(job.name)}.json").unlink(missing_ok=True)
-
     def add(self, note: AnnotatedFile) -> None:
         """Notes that a file is done, and returns nothing.
 
@@ -167,7 +154,7 @@ class AnnotationFolder:
           OSError: the note cannot be written.
         """
         self.notes[note.input] = note
-        work_folder.write_step(self.work, step_of(note.input), dataclasses.asdict(note))
+        work_folder.write_step(self.work, f"file-{note.input}", dataclasses.asdict(note))
 
     def finish(self) -> Manifest:
         """Writes the manifest of an annotation, and removes the working folder.
@@ -200,15 +187,6 @@ class AnnotationFolder:
         work_folder.close_work(self.path, manifest)
         self.is_begun = False
         return manifest
-
-
-def step_of(name: str) -> str:
-    """Returns the name of the note on an annotated file in the working folder.
-
-    Args:
-      name: the base name of the input file; "": the beginning of all such names.
-    """
-    return f"file-{name}"
 
 
 def problems(notes: Sequence[AnnotatedFile]) -> list[str]:

@@ -1,7 +1,7 @@
 """Annotates files on a Beam pipeline, as on a Flink cluster whose machines all see one folder.
 
 The workers share nothing but the files: each writes outputs into the output folder, and a note for
-each file that is done, of which this process hears as it finds it.
+each file that is done into the working folder, which this process finds.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ import functools
 import os
 import socket
 import threading
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from data_prep.running import garbage_collection, pipeline, work_folder
 from tfbio.base import file_paths, storage
 from tfbio.base.errors import UserError
-from tfbio.runs import annotation_folder
 from tfbio.runs.annotated_file import AnnotatedFile, Job, ModelFacts
 from tfbio.runs.annotation_processes import LIBRARIES, Listener, Loading
 
@@ -30,6 +28,9 @@ if TYPE_CHECKING:
 
 # Seconds between two looks for new notes.
 _LOOK_EVERY = 2.0
+# The beginning of the names of these notes. `AnnotationFolder` keeps others, of which it can tell
+# that they are of the folder's model.
+_STEP = "made-"
 
 
 def in_pipeline(
@@ -43,7 +44,7 @@ def in_pipeline(
     Args:
       loading: the model. With `run.precision=auto` all machines compute in float32, as their CPUs
         may differ.
-      jobs: the files, of whose notes the working folder has none.
+      jobs: the files.
       listener: hears of the files that are done.
       work: the path of the working folder.
       runner: the place where the pipeline runs.
@@ -61,9 +62,8 @@ def in_pipeline(
     # The workers' current folder may be another.
     model, work = file_paths.absolute(loading.model), file_paths.absolute(work)
     overrides = (*loading.overrides, f"run.precision={facts.precision}")
-    run = uuid.uuid4().hex
     annotate = functools.partial(
-        _annotate, loading=Loading(model, overrides), facts=facts, work=work, run=run
+        _annotate, loading=Loading(model, overrides), facts=facts, work=work
     )
     jobs = [
         dataclasses.replace(
@@ -77,7 +77,7 @@ def in_pipeline(
 
         _ = root | beam.Create(jobs) | beam.Reshuffle() | "Annotate" >> beam.Map(annotate)
 
-    notes = _Notes(work, jobs, listener, run)
+    notes = _Notes(work, jobs, facts, listener)
     pipeline.run(build, runner, notes.heard())
     # By their names: a listing of a folder that several machines share may be old.
     notes.look(list(notes.left))
@@ -103,47 +103,43 @@ def _facts(loading: Loading) -> ModelFacts:
 
 
 class _Notes:
-    """The notes that a run's workers write, of which a listener hears.
+    """The notes that workers write, of which a listener hears.
 
     Args:
       work: the path of the working folder.
       jobs: the files that are annotated.
+      facts: those of the model.
       listener: hears of each file that is done, once.
-      run: tells the notes of this run from those of another one that has not ended.
 
     Attributes:
       left: the files of which there is no note yet, by name.
       processes: the processes that have written notes.
     """
 
-    def __init__(self, work: str, jobs: Sequence[Job], listener: Listener, run: str):
-        self._work, self._listener, self._run = work, listener, run
+    def __init__(self, work: str, jobs: Sequence[Job], facts: ModelFacts, listener: Listener):
+        self._work, self._facts, self._listener = work, facts, listener
         self.left = {job.name: job for job in jobs}
         self.processes: set[str] = set()
 
     def look(self, names: Iterable[str]) -> None:
         """Tells the listener of new notes on files of these names."""
         for name in names:
-            note = work_folder.read_step(self._work, annotation_folder.step_of(name)) or {}
-            process = note.get("process", "")
-            if name in self.left and process.startswith(self._run):
+            if name in self.left and (note := _note(self.left[name], self._facts, self._work)):
                 self._listener.done(self.left[name], AnnotatedFile.from_json(note))
-                self.processes.add(process)
+                self.processes.add(note["process"])
                 del self.left[name]
 
     @contextlib.contextmanager
     def heard(self) -> Iterator[None]:
         """Looks for new notes again and again while the block runs."""
         stop = threading.Event()
-        beginning = annotation_folder.step_of("")
 
         def watch() -> None:
             while not stop.wait(_LOOK_EVERY):
-                paths = work_folder.step_files(self._work, beginning)
-                names = [path.stem.removeprefix(beginning) for path in paths]
+                paths = work_folder.step_files(self._work, _STEP)
                 # What fails here fails again at the end, and is raised then.
                 with contextlib.suppress(OSError):
-                    self.look(name for name in names if name in self.left)
+                    self.look([path.stem.removeprefix(_STEP) for path in paths])
 
         thread = threading.Thread(target=watch, daemon=True)
         thread.start()
@@ -154,21 +150,35 @@ class _Notes:
             thread.join()
 
 
+def _note(job: Job, facts: ModelFacts, work: str) -> dict[str, Any] | None:
+    """Returns the note on a file, by whatever run with this model and form; None if there is none.
+
+    A job lives on where its command was killed, and may write beside that of the next command.
+    """
+    note = work_folder.read_step(work, f"{_STEP}{job.name}")
+    return note if note and note["job"] == _of(job, facts) else None
+
+
+def _of(job: Job, facts: ModelFacts) -> dict[str, Any]:
+    """Returns what the output of a file depends on, as a note has it."""
+    return dataclasses.asdict(job) | dataclasses.asdict(facts)
+
+
 # --- In the pipeline's processes -----------------------------------------------------------------
 
 # A process may have several threads for bundles, and has one model.
 _ONE_AT_A_TIME = threading.Lock()
 
 
-def _annotate(job: Job, loading: Loading, facts: ModelFacts, work: str, run: str) -> None:
+def _annotate(job: Job, loading: Loading, facts: ModelFacts, work: str) -> None:
     """Annotates a file, and notes in the working folder that it is done.
 
     Raises:
       UserError: this machine does not see the model or the file that the command has found.
     """
-    step, size = annotation_folder.step_of(job.name), -1
+    size = -1
     with _ONE_AT_A_TIME, garbage_collection.rare_garbage_collection():
-        if work_folder.read_step(work, step) is not None:
+        if (note := _note(job, facts, work)) and _has_output(job, note):
             return  # a runner repeats a job or a part of it after a failure
         with contextlib.suppress(OSError):
             size = storage.size(job.path)
@@ -177,9 +187,18 @@ def _annotate(job: Job, loading: Loading, facts: ModelFacts, work: str, run: str
                 f"{job.path} is not the file here that the command has found: all machines must "
                 "see the same files."
             )
-        note = _annotator(loading, facts).annotate(job, lambda documents: None)
-        process = f"{run} {socket.gethostname()} {os.getpid()}"
-        work_folder.write_step(work, step, {**dataclasses.asdict(note), "process": process})
+        done = _annotator(loading, facts).annotate(job, lambda documents: None)
+        process = f"{socket.gethostname()} {os.getpid()}"
+        note = {**dataclasses.asdict(done), "job": _of(job, facts), "process": process}
+        work_folder.write_step(work, f"{_STEP}{job.name}", note)
+
+
+def _has_output(job: Job, note: dict[str, Any]) -> bool:
+    """Returns True if the output that a note tells of is there. A file left out is tried again."""
+    try:
+        return note["output"] is not None and storage.size(job.output) == note["output"]["bytes"]
+    except OSError:
+        return False
 
 
 @functools.lru_cache(maxsize=1)
