@@ -123,16 +123,11 @@ def annotate(strategy: Callable[[], tf.distribute.Strategy], beam_args: Sequence
 def leave_beam_flags(argv: list[str]) -> list[str]:
     """Parses a command line with absl, and leaves Beam's flags where --runner names a runner.
 
-    Args:
-      argv: the command line, the program's name first.
-
-    Returns:
-      A list of the program's name and the arguments that absl does not know, in their order.
+    Args, result and errors are those of `data_prep.running.command.leave_beam_flags`. Without a
+    runner an unknown flag is an `absl.flags.Error`.
 
     Raises:
-      UserError: Beam is not installed; or see `data_prep.running.command.leave_beam_flags`.
-      absl.flags.Error: a flag is unknown where no runner is named, has no possible value, or is
-        missing.
+      UserError: Beam is not installed.
     """
     if not _names_runner(argv):
         return FLAGS(argv)

@@ -130,7 +130,7 @@ def test_a_note_on_an_earlier_file_does_not_count(
 
 
 def test_all_machines_compute_with_one_model_in_one_precision(trial, inputs, tmp_path, monkeypatch):
-    """With `run.precision=auto` machines might differ; another model's weights are refused."""
+    """Workers compute as the command says, whatever they would choose, and refuse other weights."""
     # The workers write somewhere else.
     monkeypatch.setattr(annotation_pipeline.pipeline, "run", lambda *given: None)
     with pytest.raises(UserError, match="auto has no note on .* that all machines see"):
