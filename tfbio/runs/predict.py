@@ -55,7 +55,7 @@ def predict(
       overwrite: True to replace `output`.
 
     Raises:
-      UsageError: `output` is "-".
+      UsageError: `output` is "-", or ends in .gz.
       UserError: there is no such model, it does not go with the inputs or the form, an input cannot
         be read, or `output` exists already.
     """
@@ -76,6 +76,7 @@ def _predict(
     start = time.monotonic()
     known = facts_of(model)
     text = prediction_io.read(known, inputs, output, form) if known else None
+    print(f"loading {model} ...", flush=True)
     # Imported late: TensorFlow takes seconds, and mistakes should not.
     from tfbio.runs.predictor import Predictor
     from tfbio.weights import fine_tuned
@@ -109,6 +110,11 @@ def _check_output(output: str, form: str, overwrite: bool) -> None:
     """Raises UserError if nothing can be written to `output`."""
     if output == "-":
         raise UsageError("--output=-: give a file; standard output shows how far this is.")
+    if output.endswith(".gz"):
+        raise UsageError(
+            f"--output={output}: it would not be compressed. Give --output_dir and --gzip for "
+            "compressed files, or a name without .gz."
+        )
     if os.path.lexists(output) and not overwrite:
         raise UserError(f"{output} is there already: give another --output, or --overwrite.")
     if os.path.lexists(output) and os.path.isdir(output) != (form == "brat"):

@@ -79,6 +79,7 @@ cli.run(run_finetuning.main)
         (b"1|t|A\nB\n", "", "(standard input), line 2: expected PMID"),
         (b"A.", "--input=none.txt", "--input: none.txt does not exist"),
         (b"A.", "--output=-", "--output=-: give a file"),
+        (b"A.", "--output=a.jsonl.gz", "it would not be compressed. Give --output_dir and --gzip"),
         (b"A.", "--format=brat --output=a.txt", "a.txt is there already"),
     ],
 )
