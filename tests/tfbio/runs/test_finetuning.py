@@ -212,6 +212,28 @@ def test_an_interrupted_run_continues_with_the_trial_that_is_missing(
     assert not (folder / "trial_1.unfinished").exists()
 
 
+def test_in_bfloat16_too_a_trial_that_is_missing_ends_with_the_same_bits(
+    finished, run, bfloat16, tmp_path, capsys
+):
+    """The fixture `bfloat16` sets Keras' policy back."""
+    settings = dataclasses.replace(SETTINGS, num_trials=1, run=FinetuningRun(precision="bfloat16"))
+    run(tmp_path / "whole", settings)
+    shutil.copytree(tmp_path / "whole", tmp_path / "again")
+    (tmp_path / "again" / "trial_0").rename(tmp_path / "again" / "trial_0.unfinished")
+    (tmp_path / "again" / "scores.json").unlink()
+    run(tmp_path / "again", settings)
+    assert capsys.readouterr().out.count("in bfloat16") == 2
+    assert_same_weights(tmp_path / "whole" / "trial_0", tmp_path / "again" / "trial_0")
+    predicted = [
+        (tmp_path / name / "trial_0" / "test_predictions.tsv").read_text()
+        for name in ("whole", "again")
+    ]
+    assert predicted[0] == predicted[1]
+    # The seed is one of the run in float32: the weights would be the same if this one were, too.
+    one, other = (weights(x / "trial_0") for x in (finished, tmp_path / "whole"))
+    assert not all(np.array_equal(value, other[name]) for name, value in one.items())
+
+
 def test_a_finished_run_is_only_summed_up_again(finished, run, capsys):
     before = (finished / "scores.json").read_bytes()
     run(finished)
