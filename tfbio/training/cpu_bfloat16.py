@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import statistics
 import time
 from pathlib import Path
 
@@ -55,7 +56,7 @@ def measured_gain(seconds: float = 0.25) -> float:
     """Measures how many times as fast TensorFlow multiplies bfloat16 as float32 on the CPU.
 
     It takes the CPU time of both in turn, which other work of the machine changes little, and of
-    each the best.
+    each the median: on a virtual machine a product now and then seems to take almost none.
 
     Args:
       seconds: how long it measures; once around it at least.
@@ -66,18 +67,17 @@ def measured_gain(seconds: float = 0.25) -> float:
     end = time.perf_counter() + seconds
     threads = tf.config.threading.get_intra_op_parallelism_threads() or os.cpu_count() or 1
     rows = _ROWS * min(threads, _MOST_THREADS)
-    best: dict[tf.DType, float] = {}
+    taken: dict[tf.DType, list[float]] = {tf.float32: [], tf.bfloat16: []}
     with tf.device("/cpu:0"):
         pairs = {
             dtype: (tf.fill([rows, _SIZE], tf.cast(0.5, dtype)), tf.eye(_SIZE, dtype=dtype))
-            for dtype in (tf.float32, tf.bfloat16)
+            for dtype in taken
         }
         for pair in pairs.values():
             tf.matmul(*pair)  # the first one makes the kernel
-        while not best or time.perf_counter() < end:
+        while not taken[tf.bfloat16] or time.perf_counter() < end:
             for dtype, pair in pairs.items():
                 start = time.process_time()
                 tf.matmul(*pair)
-                taken = time.process_time() - start
-                best[dtype] = min(best.get(dtype, taken), taken)
-    return best[tf.float32] / best[tf.bfloat16]
+                taken[dtype].append(time.process_time() - start)
+    return statistics.median(taken[tf.float32]) / statistics.median(taken[tf.bfloat16])
