@@ -119,7 +119,9 @@ def _peak_of_cpus(precision: str) -> float:
 def measured_peak(seconds: float = 0.3, precision: str = "float32") -> float:
     """Measures the FLOP/s of matrix products on all CPU devices together.
 
-    It takes the best of many tries. Other work of the machine in the meantime lowers the result.
+    It does as many products at a time as the process may do operations: with `run.parallel_parts`
+    each is on one core. It takes the best of many tries. Other work of the machine in the meantime
+    lowers the result.
 
     Args:
       seconds: how long it tries, after a tenth of a second to get ready.
@@ -130,21 +132,26 @@ def measured_peak(seconds: float = 0.3, precision: str = "float32") -> float:
     """
     size = 1024
     devices = tf.config.list_logical_devices("CPU")
+    at_once = max(len(devices), tf.config.threading.get_inter_op_parallelism_threads())
 
     @tf.function
-    def multiply(matrix: tf.Tensor) -> list[tf.Tensor]:
+    def multiply(matrices: list[tf.Tensor]) -> list[tf.Tensor]:
         corners = []
-        for device in devices:  # which work at the same time, in one graph
-            with tf.device(device.name):
+        for number, matrix in enumerate(matrices):  # which are multiplied at the same time
+            with tf.device(devices[number % len(devices)].name):
                 corners.append(tf.matmul(matrix, matrix)[0, 0])
         return corners
 
-    matrix = tf.cast(tf.random.stateless_uniform([size, size], [0, 0]), precision)
-    multiply(matrix)
+    # Different ones: TensorFlow computes equal products once.
+    matrices = [
+        tf.cast(tf.random.stateless_uniform([size, size], [0, number]), precision)
+        for number in range(at_once)
+    ]
+    multiply(matrices)
     shortest, end = float("inf"), time.perf_counter() + seconds
     while time.perf_counter() < end:
         start = time.perf_counter()
-        for corner in multiply(matrix):
+        for corner in multiply(matrices):
             corner.numpy()
         shortest = min(shortest, time.perf_counter() - start)
-    return len(devices) * 2 * size**3 / shortest
+    return at_once * 2 * size**3 / shortest

@@ -8,8 +8,17 @@ import tensorflow as tf
 from tfbio.training import devices
 
 
-def test_the_measured_peak_is_that_of_all_devices_together(monkeypatch):
-    """Each of the two devices does its product, and both together take what the clock says."""
+@pytest.mark.parametrize(
+    ("operations", "expected"),
+    [(0, ["CPU:0", "CPU:1"]), (2, ["CPU:0", "CPU:1"]), (4, ["CPU:0", "CPU:1"] * 2)],
+)
+def test_the_measured_peak_is_that_of_all_cores_together(monkeypatch, operations, expected):
+    """As many products as there may be operations, and all take together what the clock says.
+
+    With `run.parallel_parts` an operation has one core.
+    """
+    threading = tf.config.threading
+    monkeypatch.setattr(threading, "get_inter_op_parallelism_threads", lambda: operations)
     clock = itertools.count(0, 0.1)
     monkeypatch.setattr(devices.time, "perf_counter", lambda: next(clock))
     matmul, used = tf.matmul, []
@@ -19,8 +28,8 @@ def test_the_measured_peak_is_that_of_all_devices_together(monkeypatch):
         return used[-1]
 
     monkeypatch.setattr(tf, "matmul", noted)
-    assert devices.measured_peak() == pytest.approx(2 * 2 * 1024**3 / 0.1)
-    assert [product.device[-5:] for product in used] == ["CPU:0", "CPU:1"]
+    assert devices.measured_peak() == pytest.approx(len(expected) * 2 * 1024**3 / 0.1)
+    assert [product.device[-5:] for product in used] == expected
 
 
 class Tpu(tf.distribute.TPUStrategy):
