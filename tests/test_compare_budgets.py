@@ -42,6 +42,39 @@ def test_a_budget_pays_for_so_many_steps():
             compare_budgets.budgets([wrong])
 
 
+def test_the_scores_that_are_committed_can_be_continued(tmp_path, monkeypatch):
+    """Their settings and documents are those of this code: nothing that has a score runs again."""
+    examples = tmp_path / "examples_packed"
+    examples.mkdir()
+    counts = {"tokens": 9_757_557, "examples": 79_570, "heldout_examples": 4106}
+    settings = {
+        "vocab_size": 8192,
+        "sequence_length": 128,
+        "documents_sha256": "a95dd948fb649d959ed8014862d7c699ace768ee91bb6ce2ffc8e44ed26b751f",
+    }
+    manifest = {"kind": "examples", "counts": counts, "settings": settings, "shards": []}
+    (examples / "manifest.json").write_text(json.dumps(manifest))
+    monkeypatch.setattr(comparison, "python", lambda command: pytest.fail(command))
+    results = str(HPARAMS.parent / "benchmarks" / "budgets.jsonl")
+    compared = compare_budgets.BudgetComparison(str(tmp_path), results=results)
+
+    def of(stage):
+        return [record for record in compared.records if record["stage"] == stage]
+
+    costs = {}
+    for record in of("cost"):
+        arm, form, batch = (record[name] for name in ("arm", "form", "batch"))
+        costs[arm, form, batch] = compared._cost(arm, form, batch)
+        assert costs[arm, form, batch] == record["cpu_seconds_per_step"]
+    assert len(costs) >= 2
+    for record in of("search"):
+        arm, form, batch = (record[name] for name in ("arm", "form", "batch"))
+        steps = compared._steps(compare_budgets.SEARCH_MINUTES, costs[arm, form, batch])
+        assert steps == record["steps"]
+        learnt = compared._settings(arm, batch, record["learning_rate"], steps, seed=0)
+        assert compared._digest(arm, form, learnt) == record["settings"]
+
+
 def finetuned(arm, minutes, *scores):
     """Records of the scores of each seed of pretraining."""
     task = {"stage": "finetuning", "task": "sentence_roles", "metric": "accuracy"}
