@@ -101,7 +101,7 @@ class Senter:
         getters = nlp.vocab.lex_attr_getters
         nlp.vocab.lex_attr_getters = {IDS[f]: getters[IDS[f]] for f in self._features}
         # A new tokenizer reads its 400 special cases once; the old one would read them anew for
-        # each of these functions that is set, which takes a fifth of a second.
+        # each of these functions that is set, which takes a sixth of a second.
         rules = nlp.tokenizer
         suffixes = re.compile(f"{rules.suffix_search.__self__.pattern}|{_PERIOD}")
         nlp.tokenizer = Tokenizer(
