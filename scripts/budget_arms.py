@@ -1,7 +1,7 @@
 """Lists what `compare_budgets.py` compares: ways to pretrain one encoder in the same CPU time.
 
 Encoder, vocabulary and documents are the same for all, and so are warm-up and the grid of batches
-and learning rates. No dropout: a budget is an epoch or two.
+and learning rates. No dropout: a budget is a few epochs.
 """
 
 from __future__ import annotations
@@ -59,8 +59,10 @@ class Arm:
 
     Attributes:
       title: its name in the tables.
-      command: what follows `python`, without the flags that all arms have.
-      forms: forms of the step to choose the cheapest from, each with its further flags.
+      command: what follows `python`, without the flags that all arms have; `{documents}` stands for
+        the folder of documents.
+      forms: forms of the step to choose the cheapest from, each with its further flags. All use
+        all cores.
       objective: settings of the objective, by their names.
     """
 
@@ -116,7 +118,7 @@ _TFBIO_FORMS = {
 _HUGGING_FACE_FORMS = {
     form + name: flags({"run.precision": form}) + flag
     for form in ("float32", "bfloat16")
-    for name, flag in (("", ""), (", compiled", " --compile"))
+    for name, flag in (("", ""), (", eager", " --attention=eager"), (", compiled", " --compile"))
 }
 
 ARMS = {
@@ -124,7 +126,7 @@ ARMS = {
     "tfbio_mlm": Arm("tfbio, masked words", _TFBIO, _TFBIO_FORMS, MASKED_WORDS),
     "hugging_face_mlm": Arm(
         "Hugging Face, masked words",
-        "-m scripts.train_hugging_face",
+        "-m scripts.train_hugging_face --documents={documents}",
         _HUGGING_FACE_FORMS,
         MASKED_WORDS,
     ),

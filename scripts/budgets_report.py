@@ -83,13 +83,17 @@ def _searches(records: Sequence[dict]) -> list[str]:
                 f"| {arm.title} | {record['batch']} | {record['learning_rate']:g} "
                 f"| {record['steps']:,} | {record['held_out']['loss']:.3f} | {further} |"
             )
-        ends = (min(budget_arms.LEARNING_RATES), max(budget_arms.LEARNING_RATES))
-        if found and found[0]["learning_rate"] in ends:
-            at_the_end.append(arm.title)
+        for tag, of in (
+            ("learning rate", budget_arms.LEARNING_RATES),
+            ("batch", budget_arms.BATCHES),
+        ):
+            if found and found[0][tag.replace(" ", "_")] in (min(of), max(of)):
+                at_the_end.append(f"{arm.title} ({tag})")
+    lines.append("\nA held-out loss compares with those of the same arm alone.")
     if at_the_end:
         lines.append(
-            f"\nThe best learning rate is at an end of those tried for {'; '.join(at_the_end)}: a "
-            "further one may be better."
+            f"\nThe best is at an end of those tried for {'; '.join(at_the_end)}: a further one may "
+            "be better."
         )
     return [*lines, ""]
 
@@ -160,8 +164,8 @@ def _scores(records: Sequence[dict], task: str) -> list[str]:
         low, high = scores.interval(result.values)
         other = others.get(result.minutes)
         from_other = ""
-        # Means over seeds of pretraining do not compare with seeds of fine-tuning.
-        if other and result.arm != OTHER and (other.seeds == 1) == (result.seeds == 1):
+        # Seeds of fine-tuning alone do not show how much two ways to pretrain differ.
+        if other and result.arm != OTHER and min(other.seeds, result.seeds) > 1:
             from_other = f"{scores.standard_errors_apart(result.values, other.values):.1f}"
         from_random = "" if math.isnan(result.from_random) else f"{result.from_random:.1f}"
         lines.append(

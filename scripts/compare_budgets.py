@@ -182,12 +182,12 @@ class BudgetComparison(comparison.Comparison):
             self.finetune(each, of_tuning, model_dir, folder)
 
     def _best(self, name: str) -> tuple[str, int, float]:
-        """Returns the cheapest form, and the batch and the rate with the lowest held-out loss."""
-        form = self._cheapest(name)
-        losses = {}
+        """Returns the batch and the rate with the lowest held-out loss, and the batch's form."""
+        losses, forms = {}, {}
         batch_sizes = (8,) if self.small else budget_arms.BATCHES
         rates = budget_arms.LEARNING_RATES[: 1 if self.small else None]
         for batch in batch_sizes:
+            form = forms[batch] = self._cheapest(name, batch)
             steps = self._steps(SEARCH_MINUTES, self._cost(name, form, batch))
             for rate in rates:
                 settings = self._settings(name, batch, rate, steps, seed=0)
@@ -203,11 +203,10 @@ class BudgetComparison(comparison.Comparison):
                 losses[batch, rate] = record["held_out"]["loss"]
         # A run whose loss is not finite has lost.
         batch, rate = min(losses, key=lambda key: (not math.isfinite(losses[key]), losses[key]))
-        return form, batch, rate
+        return forms[batch], batch, rate
 
-    def _cheapest(self, name: str) -> str:
+    def _cheapest(self, name: str, batch: int) -> str:
         """Returns the form of an arm's step that takes the least CPU time."""
-        batch = 8 if self.small else budget_arms.BATCHES[0]
         forms = list(ARMS[name].forms)[: 1 if self.small else None]
         return min(forms, key=lambda form: self._cost(name, form, batch))
 
@@ -217,7 +216,8 @@ class BudgetComparison(comparison.Comparison):
         It is infinite for a form that is compiled and fails.
 
         Raises:
-          UserError: a command failed, or the longer run took no more CPU time than the shorter one.
+          UserError: a command failed, the longer run took no more CPU time than the shorter one, or
+            the times that are there are another processor's.
         """
         short, long = SMALL_COST_STEPS if self.small else COST_STEPS
         rate = budget_arms.LEARNING_RATES[0]
@@ -228,6 +228,14 @@ class BudgetComparison(comparison.Comparison):
         key = {"stage": "cost", "arm": name, "form": form, "batch": batch}
         if record := self.found(key, digest):
             return record["cpu_seconds_per_step"]
+        processor = comparison.processor()
+        others = {x["processor"] for x in self.records if x["stage"] == "cost"} - {processor}
+        if others:
+            raise errors.UserError(
+                f"{self.scores} has CPU times of {', '.join(sorted(others))}, with which those of "
+                f"{processor} cannot be compared: go on there, or give another --results and "
+                "--output."
+            )
         try:
             per_step = self._measured_cost(name, form, settings, (short, long))
         except errors.UserError:
@@ -235,7 +243,6 @@ class BudgetComparison(comparison.Comparison):
             if "compiled" not in form:
                 raise
             per_step = math.inf
-        processor = comparison.processor()
         self.add(key, digest, cpu_seconds_per_step=per_step, processor=processor)
         return per_step
 
@@ -281,16 +288,18 @@ class BudgetComparison(comparison.Comparison):
         return comparison.short_hash([ARMS[name].command, form, learnt, documents])
 
     def _tokens_per_step(self, name: str, batch: int) -> float:
-        """Returns the tokens of text in a batch: blocks have no padding, and packed rows little."""
+        """Returns the tokens in a batch: blocks have no padding, and packed rows little."""
         manifest = self.manifest(EXAMPLES)
         if name.startswith("hugging_face"):
             return batch * manifest.settings["sequence_length"]
-        return batch * manifest.counts["tokens"] / manifest.counts["examples"]
+        counts = manifest.counts
+        return batch * (counts["tokens"] + counts["special_tokens"]) / counts["examples"]
 
     def _command(self, name: str, form: str, settings: dict[str, object], model_dir: str) -> str:
         arm: Arm = ARMS[name]
         return (
-            f"{arm.command} --examples={self.examples(EXAMPLES)} --model_dir={model_dir} "
+            f"{arm.command.format(documents=self.documents)} "
+            f"--examples={self.examples(EXAMPLES)} --model_dir={model_dir} "
             f"{budget_arms.flags(settings)} {arm.forms[form]}"
         )
 

@@ -1,16 +1,17 @@
 r"""Pretrains a masked language model with Hugging Face `transformers` on PyTorch.
 
-  python scripts/train_hugging_face.py --examples=out/examples --model_dir=out/bert \
-      --set objective=mlm --set run.precision=bfloat16 --compile
+  python scripts/train_hugging_face.py --documents=out/documents --examples=out/examples \
+      --model_dir=out/bert --set objective=mlm --set run.precision=bfloat16 --attention=eager
 
-`compare_budgets.py` runs it. As in the example `run_mlm` of `transformers`, the texts lie one after
-another in blocks without padding, every token sees its whole block, and masks are drawn anew in
-each step. The step is that of `benchmarks/hugging_face_step.py`: the head of words on the masked
-positions alone, fused AdamW; attention is PyTorch's fused one. The settings are those of
-`run_pretraining.py`, and so is its bookkeeping: the same command continues an interrupted run.
+`compare_budgets.py` runs it. As in the example `run_mlm` of `transformers`, the documents lie one
+after another in blocks without padding, every token sees its whole block, and masks are drawn anew
+in each step. The step is that of `benchmarks/hugging_face_step.py`: the head of words on the masked
+positions alone, fused AdamW. The settings are those of `run_pretraining.py`, and so is its
+bookkeeping: the same command continues an interrupted run.
 
-The examples are those of `data_prep.examples`. What a step reads, hides and drops depends on the
-seed and the step alone, so a run that continues needs no more than the step's number for that.
+The vocabulary, the length and the articles that are held out are those of the examples, which
+`data_prep.examples` made of the documents. What a step reads, hides and drops depends on the seed
+and the step alone, so a run that continues needs no more than the step's number for that.
 """
 
 from __future__ import annotations
@@ -36,12 +37,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.command import Parser, run
 from benchmarks.hugging_face_mlm import model_config
 from benchmarks.hugging_face_step import HuggingFaceStep, Masked, at_positions, masked_loss
-from tfbio.base import config, storage
+from tfbio.base import config, file_paths, storage
+from tfbio.base.document_records import read_documents
 from tfbio.base.errors import UserError
-from tfbio.base.example_records import ExampleFormat
-from tfbio.base.manifests import read_manifest
-from tfbio.base.shards import read_shard
-from tfbio.base.tf_example import parse_example
+from tfbio.base.held_out import is_held_out
+from tfbio.base.manifests import MANIFEST, read_manifest
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.text.fast_tokenizer import FastTokenizer, load_fast_tokenizer
 
@@ -56,11 +56,19 @@ class BertPretraining(HuggingFaceStep):
       settings: all settings.
       encoder: the tokenizer, for its special tokens.
       compiled: True to compile the loss by `torch.compile`.
+      attention: the implementation in `transformers`, "sdpa" (fused) or "eager".
     """
 
-    def __init__(self, settings: PretrainingConfig, encoder: FastTokenizer, compiled: bool = False):
+    def __init__(
+        self,
+        settings: PretrainingConfig,
+        encoder: FastTokenizer,
+        compiled: bool = False,
+        attention: str = "sdpa",
+    ):
         super().__init__(settings, encoder)
         shape = model_config("Bert", settings.encoder, encoder.pad_id)
+        shape._attn_implementation = attention
         self.model = transformers.BertForMaskedLM(shape)
         self.start()
         self.loss = torch.compile(self.masked_loss) if compiled else self.masked_loss
@@ -105,28 +113,34 @@ class BertPretraining(HuggingFaceStep):
         return float(np.mean(losses))
 
 
-def read_blocks(examples: str, split: str) -> np.ndarray:
-    """Reads the texts of examples, one after another, in blocks without padding.
+def read_blocks(documents: str, examples: str, split: str) -> np.ndarray:
+    """Encodes documents, and cuts them, one after another, into blocks without padding.
 
-    `group_texts` of `run_mlm` does so with texts that have their [CLS] and [SEP].
+    As `group_texts` of `run_mlm` does with texts that have their [CLS] and [SEP].
 
     Args:
-      examples: a folder that `data_prep.examples` wrote.
-      split: "train" or "heldout".
+      documents: a folder that `data_prep.documents` wrote.
+      examples: a folder that `data_prep.examples` made of them.
+      split: "train", or "heldout", the articles that the examples hold out.
 
     Returns:
       int64 [blocks, sequence_length]; the tokens after the last whole block are left out.
+
+    Raises:
+      UserError: the examples are not of these documents.
     """
-    manifest = read_manifest(examples, "examples")
-    form = ExampleFormat.of(manifest.settings)
+    of = read_manifest(examples, "examples").settings
+    if of["documents_sha256"] != storage.sha256_of(file_paths.at(documents, MANIFEST)):
+        raise UserError(
+            f"--examples={examples} was made of other documents than --documents={documents}."
+        )
+    encoder = load_fast_tokenizer(Path(examples, "vocab.txt"), of["lower_case"])
     texts = []
-    for shard in manifest.shards_of(split):
-        for record in read_shard(examples, shard):
-            example = parse_example(record)
-            tokens = np.frombuffer(example["segment_lengths"][0], "<u2").sum()
-            texts.append(np.frombuffer(example["input_ids"][0], form.id_type)[:tokens])
-    ids = np.concatenate(texts)
-    length = form.sequence_length
+    for document in read_documents(documents):
+        if is_held_out(document.article, of["held_out_fraction"]) == (split == "heldout"):
+            ids, _ = encoder([text.encode() for text in (document.title, *document.sentences)])
+            texts += [[encoder.cls_id], ids, [encoder.sep_id]]
+    ids, length = np.concatenate(texts), of["sequence_length"]
     return ids[: len(ids) // length * length].reshape(-1, length).astype(np.int64)
 
 
@@ -153,25 +167,32 @@ class Run:
 
     Args:
       settings: all settings.
-      examples: the folder of the examples.
+      documents, examples: the folders of both, see `read_blocks`.
       model_dir: the folder of the run.
-      compiled: see `BertPretraining`.
+      compiled, attention: see `BertPretraining`.
 
     Raises:
       UserError: the folder has a run of other settings.
     """
 
     def __init__(
-        self, settings: PretrainingConfig, examples: str, model_dir: str, compiled: bool
+        self,
+        settings: PretrainingConfig,
+        documents: str,
+        examples: str,
+        model_dir: str,
+        compiled: bool = False,
+        attention: str = "sdpa",
     ) -> None:
-        self.settings, self.examples, self.model_dir = settings, examples, Path(model_dir)
+        self.settings, self.model_dir = settings, Path(model_dir)
+        self.documents, self.examples = documents, examples
         torch.manual_seed(settings.seed)
         self.vocabulary = Path(examples, "vocab.txt")
         self.encoder = load_fast_tokenizer(self.vocabulary)
-        self.trainer = BertPretraining(settings, self.encoder, compiled)
+        self.trainer = BertPretraining(settings, self.encoder, compiled, attention)
         # What is learnt depends on these.
         learnt = {**dataclasses.asdict(settings), "run": settings.run.precision}
-        self.identity = json.dumps([learnt, examples, compiled], sort_keys=True)
+        self.identity = json.dumps([learnt, examples, compiled, attention], sort_keys=True)
         self.first_step, self.cpu_before = 0, 0.0
         if (path := self.model_dir / CHECKPOINT).exists():
             self._restore(torch.load(path, weights_only=True))
@@ -181,7 +202,7 @@ class Run:
         last = self.settings.num_train_steps
         end = min(last, self.settings.run.stop_at_step or last)
         every = self.settings.run.save_checkpoints_steps
-        blocks = read_blocks(self.examples, "train")
+        blocks = read_blocks(self.documents, self.examples, "train")
         size = self.settings.train_batch_size
         if len(blocks) < size:
             raise UserError(f"{self.examples} has {len(blocks)} blocks, fewer than a batch.")
@@ -226,7 +247,9 @@ class Run:
         lower_case = read_manifest(self.examples, "examples").settings["lower_case"]
         tokenizer = {"do_lower_case": lower_case, "tokenizer_class": "BertTokenizer"}
         storage.write_text(self.model_dir / "tokenizer_config.json", json.dumps(tokenizer))
-        loss = self.trainer.held_out_loss(read_blocks(self.examples, "heldout"))
+        loss = self.trainer.held_out_loss(
+            read_blocks(self.documents, self.examples, "heldout")
+        )
         result = {
             "steps": self.settings.num_train_steps,
             "held_out": {"loss": loss},
@@ -244,17 +267,24 @@ def _cpu_seconds() -> float:
 def main() -> None:
     """Pretrains to the end, or goes on."""
     parser = Parser(__doc__)
-    parser.add_argument("--examples", required=True, help="folder that data_prep.examples wrote")
+    parser.add_argument("--documents", required=True, help="folder that data_prep.documents wrote")
+    parser.add_argument("--examples", required=True, help="that data_prep.examples made of them")
     parser.add_argument("--model_dir", required=True, help="folder of the run")
     parser.add_argument("--set", action="append", default=[], help="NAME=VALUE of a setting")
     parser.add_argument("--compile", action="store_true", help="compile the step")
+    parser.add_argument(
+        "--attention", default="sdpa", choices=["sdpa", "eager"], help="sdpa is the fused one"
+    )
     flags = parser.parse_args()
     if Path(flags.model_dir, RESULT).exists():
         print(f"{flags.model_dir} is complete.")
         return
     torch.set_num_threads(os.cpu_count() or 1)
     settings = config.load(PretrainingConfig, "", flags.set)
-    Run(settings, flags.examples, flags.model_dir, flags.compile).train()
+    pretraining = Run(
+        settings, flags.documents, flags.examples, flags.model_dir, flags.compile, flags.attention
+    )
+    pretraining.train()
 
 
 if __name__ == "__main__":

@@ -119,10 +119,11 @@ def test_the_report_says_what_is_shown_and_what_is_not(tmp_path):
     text = (tmp_path / "budgets.md").read_text()
     assert "| tfbio, ELECTRA | bfloat16 | 16 | 0.500 |" in text and "2 cores of X" in text
     assert "| Hugging Face, masked words | bfloat16 | 16 | it failed |" in text
+    assert "The best is at an end of those tried for tfbio, ELECTRA (batch): a" in text
     # The best comes first, and one that is not finite last.
     rows = [line for line in text.splitlines() if line.startswith("| tfbio, ELECTRA | 16 |")]
     assert [row.split(" | ")[2] for row in rows] == ["0.001", "0.0005", "0.002"]
-    assert "discriminator_auc 0.700" in rows[0] and "at an end" not in text
+    assert "discriminator_auc 0.700" in rows[0] and "(learning rate)" not in text
     assert "| 30 | tfbio, ELECTRA | 1 | 3,600 | 16 | 7,000,000 | 31.0 | loss 5.500 |" in text
     assert "| 7,000,000 | unknown | loss 5.500 |" in text  # a start was killed
     # Means of 60, 62 and 64, and 50, 51 and 52 of fine-tuning: deviations of 2 and 1, so errors of
@@ -176,7 +177,7 @@ def typed(monkeypatch):
     torch.set_num_threads(threads)
 
 
-def test_an_interrupted_comparison_goes_on_and_repeats_nothing(typed, tmp_path):
+def test_an_interrupted_comparison_goes_on_and_repeats_nothing(typed, tmp_path, monkeypatch):
     commands, stop_at = typed
 
     def compare(until=0):
@@ -217,6 +218,11 @@ def test_an_interrupted_comparison_goes_on_and_repeats_nothing(typed, tmp_path):
         assert record["scores"] == [trial["test"]["accuracy"] for trial in trials]
     assert compare() == []
     assert "| 0.1 | Hugging Face, masked words | 1 |" in (tmp_path / "budgets.md").read_text()
+    # Times of another processor are refused.
+    monkeypatch.setattr(comparison, "processor", lambda: "4 cores of another")
+    with pytest.raises(errors.UserError, match="those of 4 cores of another cannot be compared"):
+        compared = compare_budgets.BudgetComparison(str(tmp_path), small=True)
+        compared.run(["tfbio_mlm"], [(0.1, 1)])
     # Other settings are refused.
     text = (tmp_path / "scores.jsonl").read_text()
     digest = json.loads(text.splitlines()[1])["settings"]

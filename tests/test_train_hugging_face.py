@@ -1,18 +1,20 @@
 """Hugging Face's pretraining at a budget: its blocks, its loss, and how it goes on."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 import torch
+import transformers
 
 from scripts import train_hugging_face
 from scripts.budget_arms import ARMS, ENCODERS, flags
 from tfbio.base import config
+from tfbio.base.document_records import read_documents
 from tfbio.base.errors import UserError
-from tfbio.base.manifests import read_manifest
+from tfbio.base.held_out import is_held_out
 from tfbio.objectives.pretraining_config import PretrainingConfig
-from tfbio.runs import pretraining_data
 
 CHANGES = {
     "sequence_length": 64,
@@ -32,23 +34,45 @@ def settings_of(**changes):
 
 
 @pytest.fixture(scope="module")
-def trained(examples_folder, tmp_path_factory):
+def make(documents_folder, examples_folder):
+    """Makes a run in a folder."""
+
+    def make(folder, attention="sdpa", **changes):
+        data = str(documents_folder), str(examples_folder)
+        return train_hugging_face.Run(
+            settings_of(**changes), *data, str(folder), attention=attention
+        )
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def trained(make, tmp_path_factory):
     """A run without an interruption."""
-    folder = tmp_path_factory.mktemp("hugging_face") / "whole"
-    run = train_hugging_face.Run(settings_of(), str(examples_folder), str(folder), False)
+    run = make(tmp_path_factory.mktemp("hugging_face") / "whole")
     run.train()
     return run
 
 
-def test_blocks_are_the_tokens_of_all_examples_in_a_row(examples_folder):
-    manifest = read_manifest(examples_folder, "examples")
-    data = pretraining_data.held_out_dataset(str(examples_folder), manifest, 1)
-    tokens = np.concatenate(
-        [x["input_ids"][x["input_mask"] == 1] for x in data.as_numpy_iterator()]
-    )
-    blocks = train_hugging_face.read_blocks(str(examples_folder), "heldout")
-    assert blocks.shape == (len(tokens) // 64, 64)
-    np.testing.assert_array_equal(blocks.ravel(), tokens[: blocks.size])
+def test_blocks_are_whole_documents_in_a_row(documents_folder, examples_folder, tmp_path):
+    """As `transformers` tokenizes them; those of an article are all in one split."""
+    vocab = str(examples_folder / "vocab.txt")
+    tokenizer = transformers.BertTokenizer(vocab, do_lower_case=True)
+    expected = {"train": [], "heldout": []}
+    for document in read_documents(documents_folder):
+        split = "heldout" if is_held_out(document.article, 0.2) else "train"
+        expected[split] += tokenizer(" ".join([document.title, *document.sentences])).input_ids
+    of = str(documents_folder), str(examples_folder)
+    for split, ids in expected.items():
+        blocks = train_hugging_face.read_blocks(*of, split)
+        assert blocks.shape == (len(ids) // 64, 64) and len(blocks) > 20
+        assert blocks.ravel().tolist() == ids[: blocks.size]
+    others = tmp_path / "documents"
+    shutil.copytree(documents_folder, others)
+    with open(others / "manifest.json", "a") as stream:
+        stream.write("\n")
+    with pytest.raises(UserError, match="was made of other documents"):
+        train_hugging_face.read_blocks(str(others), of[1], "train")
 
 
 def test_each_epoch_has_each_block_once_and_begins_anywhere():
@@ -62,26 +86,29 @@ def test_each_epoch_has_each_block_once_and_begins_anywhere():
     assert [next(later).ravel().tolist() for _ in range(2)] == whole[4:]
 
 
-def test_the_loss_is_that_of_transformers_and_attention_is_fused(trained):
-    trainer = trained.trainer
-    trainer.eval()
-    ids = torch.from_numpy(train_hugging_face.read_blocks(trained.examples, "heldout")[:4])
+def test_the_loss_is_that_of_transformers_with_both_kinds_of_attention(trained, make, tmp_path):
+    trainer, other = trained.trainer, make(tmp_path, attention="eager").trainer
+    other.load_state_dict(trainer.state_dict())
+    trainer.eval(), other.eval()
+    blocks = train_hugging_face.read_blocks(trained.documents, trained.examples, "heldout")
+    ids = torch.from_numpy(blocks[:4])
     masked = trainer.hide(ids, seed=0, step=0)
     counted = torch.zeros_like(ids).scatter(1, masked.positions, masked.weights.long())
     with torch.no_grad():
         theirs = trainer.model(masked.input_ids, labels=ids.masked_fill(counted == 0, -100)).loss
         torch.testing.assert_close(trainer.masked_loss(ids, masked), theirs, rtol=1e-6, atol=0)
+        torch.testing.assert_close(other.masked_loss(ids, masked), theirs, rtol=1e-5, atol=0)
     assert counted.sum() == pytest.approx(0.15 * ids.numel(), abs=4)
-    assert trainer.model.config._attn_implementation == "sdpa"
+    kinds = [each.model.config._attn_implementation for each in (trainer, other)]
+    assert kinds == ["sdpa", "eager"]
 
 
-def test_a_run_that_was_killed_goes_on_to_the_same_weights(trained, examples_folder, tmp_path):
+def test_a_run_that_was_killed_goes_on_to_the_same_weights(trained, make, tmp_path):
     folder = tmp_path / "stopped"
-    make = train_hugging_face.Run
-    make(settings_of(**{"run.stop_at_step": 5}), str(examples_folder), str(folder), False).train()
+    make(folder, **{"run.stop_at_step": 5}).train()
     before = torch.load(folder / "checkpoint.pt", weights_only=True)
     assert before["step"] == 5 and not (folder / "result.json").exists()
-    make(settings_of(), str(examples_folder), str(folder), False).train()
+    make(folder).train()
     for name, value in trained.trainer.state_dict().items():
         after = torch.load(folder / "checkpoint.pt", weights_only=True)["model"][name]
         torch.testing.assert_close(after, value, rtol=0, atol=0)
@@ -92,5 +119,6 @@ def test_a_run_that_was_killed_goes_on_to_the_same_weights(trained, examples_fol
     assert other["cpu_seconds"] > before["cpu_seconds"]
     # It has learnt something: all words alike have a loss of log(2000) = 7.60.
     assert one["held_out"]["loss"] < 7.4
-    with pytest.raises(UserError, match="a run of other settings"):
-        make(settings_of(learning_rate=1e-3), str(examples_folder), str(folder), False)
+    for other in ({"learning_rate": 1e-3}, {"attention": "eager"}):
+        with pytest.raises(UserError, match="a run of other settings"):
+            make(folder, **other)
