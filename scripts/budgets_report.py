@@ -92,8 +92,8 @@ def _searches(records: Sequence[dict]) -> list[str]:
     lines.append("\nA held-out loss compares with those of the same arm alone.")
     if at_the_end:
         lines.append(
-            f"\nThe best is at an end of those tried for {'; '.join(at_the_end)}: a further one may "
-            "be better."
+            f"\nThe best is at an end of those tried for {'; '.join(at_the_end)}: a further one "
+            "may be better."
         )
     return [*lines, ""]
 

@@ -247,9 +247,7 @@ class Run:
         lower_case = read_manifest(self.examples, "examples").settings["lower_case"]
         tokenizer = {"do_lower_case": lower_case, "tokenizer_class": "BertTokenizer"}
         storage.write_text(self.model_dir / "tokenizer_config.json", json.dumps(tokenizer))
-        loss = self.trainer.held_out_loss(
-            read_blocks(self.documents, self.examples, "heldout")
-        )
+        loss = self.trainer.held_out_loss(read_blocks(self.documents, self.examples, "heldout"))
         result = {
             "steps": self.settings.num_train_steps,
             "held_out": {"loss": loss},
