@@ -83,12 +83,11 @@ def _searches(records: Sequence[dict]) -> list[str]:
                 f"| {arm.title} | {record['batch']} | {record['learning_rate']:g} "
                 f"| {record['steps']:,} | {record['held_out']['loss']:.3f} | {further} |"
             )
-        for tag, of in (
-            ("learning rate", budget_arms.LEARNING_RATES),
-            ("batch", budget_arms.BATCHES),
-        ):
-            if found and found[0][tag.replace(" ", "_")] in (min(of), max(of)):
-                at_the_end.append(f"{arm.title} ({tag})")
+        best = found[0] if found else {}
+        if best.get("learning_rate") in _ends(budget_arms.LEARNING_RATES):
+            at_the_end.append(f"{arm.title} (learning rate)")
+        if best.get("batch") in _ends(budget_arms.BATCHES):
+            at_the_end.append(f"{arm.title} (batch)")
     lines.append("\nA held-out loss compares with those of the same arm alone.")
     if at_the_end:
         lines.append(
@@ -96,6 +95,10 @@ def _searches(records: Sequence[dict]) -> list[str]:
             "may be better."
         )
     return [*lines, ""]
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    return min(values), max(values)
 
 
 def _pretraining(records: Sequence[dict]) -> list[str]:
