@@ -48,15 +48,20 @@ def _costs(records: Sequence[dict]) -> list[str]:
     """Returns the table of the CPU time of a step."""
     lines = [
         "## CPU time of a step\n",
-        "| arm | form of the step | batch | CPU seconds |",
-        "|---|---|--:|--:|",
+        "| arm | form of the step | batch | CPU seconds | measured in turns with other arms |",
+        "|---|---|--:|--:|---|",
     ]
     found = scores.of(records, "cost")
-    for record in sorted(found, key=lambda x: list(ARMS).index(x["arm"])):
-        seconds = record["cpu_seconds_per_step"]
+    names = list(ARMS)
+    steps = {(x["arm"], x["form"], x["batch"]): [] for x in found}
+    for record in found:
+        steps[record["arm"], record["form"], record["batch"]].append(record)
+    for (arm, form, batch), of_step in sorted(steps.items(), key=lambda x: names.index(x[0][0])):
+        alone, *in_turns = [x["cpu_seconds_per_step"] for x in of_step]
         lines.append(
-            f"| {ARMS[record['arm']].title} | {record['form']} | {record['batch']} "
-            f"| {f'{seconds:.3f}' if math.isfinite(seconds) else 'it failed'} |"
+            f"| {ARMS[arm].title} | {form} | {batch} "
+            f"| {f'{alone:.3f}' if math.isfinite(alone) else 'it failed'} "
+            f"| {', '.join(f'{seconds:.3f}' for seconds in in_turns)} |"
         )
     processors = sorted({record["processor"] for record in found})
     if processors:

