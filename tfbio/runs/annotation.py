@@ -176,6 +176,7 @@ class _Run:
         self._agreed: ModelFacts | None = None
         self._seconds: Counter[str] = Counter()
         self._deaths: list[str] = []
+        self._missing = {job.name for job in self.left}
         self._cores = 1
 
     def overrides(self) -> tuple[str, ...]:
@@ -215,6 +216,7 @@ class _Run:
     def done(self, job: Job, note: AnnotatedFile) -> None:
         """See `annotation_processes.Listener`."""
         self._seconds.update(note.seconds)
+        self._missing.discard(job.name)
         self._tell(note)
         self._progress.finished(job, note.output.records if note.output else 0)
 
@@ -240,7 +242,7 @@ class _Run:
           DataError: no input was good.
         """
         self._progress.close()
-        if self._deaths and any(job.name not in self._folder.notes for job in self._jobs):
+        if self._deaths and self._missing:
             raise UserError(
                 f"{self._deaths[0]}; -9 says that memory ran out: run the same command again, "
                 "perhaps with fewer --processes; it continues."

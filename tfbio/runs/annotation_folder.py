@@ -8,6 +8,7 @@ takes over the notes. A run with more input files adds theirs.
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -120,8 +121,16 @@ class AnnotationFolder:
           overwrite: True if such files may be replaced.
 
         Raises:
-          UserError: there is such a file.
+          UserError: there is such a file, or an output is that of another input.
         """
+        owners = {note.output.file: name for name, note in self.notes.items() if note.output}
+        for job in jobs:
+            owner = owners.get(os.path.basename(job.output), job.name)
+            if owner != job.name:
+                raise UserError(
+                    f"{job.output} is the annotation of {owner}, and would become that of "
+                    f"{job.name}: give another --output_dir, or --overwrite."
+                )
         if self.is_begun or overwrite:
             return
         for job in jobs:
@@ -148,11 +157,15 @@ class AnnotationFolder:
         """Notes that a file is done, and returns nothing.
 
         Args:
-          note: the note on the file, whose output is complete.
+          note: the note on the file, whose output is complete. Without one, that of an earlier run
+            is removed: the file has changed, and cannot be read any more.
 
         Raises:
           OSError: the note cannot be written.
         """
+        before = self.notes.get(note.input)
+        if note.output is None and before and before.output:
+            file_paths.at(self.path, before.output.file).unlink(missing_ok=True)
         self.notes[note.input] = note
         work_folder.write_step(self.work, f"file-{note.input}", dataclasses.asdict(note))
 

@@ -1,0 +1,80 @@
+"""What an annotation keeps of earlier runs whose inputs have changed."""
+
+import gzip
+import json
+import os
+
+import pytest
+
+from tfbio.base import storage
+from tfbio.base.errors import UserError
+from tfbio.base.shards import Shard
+from tfbio.runs import annotation
+from tfbio.runs.annotated_file import AnnotatedFile, AnnotationSettings, ModelFacts
+from tfbio.runs.annotation_folder import AnnotationFolder
+
+CITATIONS = "<PubmedArticleSet></PubmedArticleSet>"
+
+
+@pytest.fixture
+def annotate(tmp_path):
+    """Annotates the files of a folder with one entity each, up to one or but for one that dies."""
+    (tmp_path / "out").mkdir()
+    output, settings = str(tmp_path / "out"), AnnotationSettings("model")
+
+    def run(until="", dies=""):
+        folder = AnnotationFolder(output)
+        jobs = annotation._jobs([str(tmp_path / "in")], output, settings)
+        own = annotation._Run(folder, settings, jobs)
+        folder.check_outputs(own.left, False)
+        own.ready(ModelFacts("abc", "float32"))
+        for job in sorted(own.left, key=lambda job: job.name):
+            if job.name == dies:
+                own.died(job, -9)
+                continue
+            storage.write_text(job.output, "{}\n")
+            size, sha256 = storage.size(job.output), storage.sha256_of(job.output)
+            shard = Shard(os.path.basename(job.output), 1, size, sha256)
+            own.done(job, AnnotatedFile(job.name, job.bytes, shard, {"Chemical": 1}, []))
+            if job.name == until:
+                return None
+        own.finish()
+        return json.loads((tmp_path / "out" / "manifest.json").read_text())
+
+    return run
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    """A folder with two files of PubMed's."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in ("a.xml", "b.xml"):
+        (folder / name).write_text(CITATIONS)
+    return folder
+
+
+def test_a_process_that_dies_at_a_file_that_has_changed_is_told(inputs, annotate):
+    annotate()
+    (inputs / "a.xml").write_text(CITATIONS + "\n")
+    with pytest.raises(UserError, match=r"died at \S+a.xml \(exit code -9\)"):
+        annotate(dies="a.xml")
+    assert annotate()["counts"]["inputs"]["a.xml"]["bytes"] == len(CITATIONS) + 1
+
+
+def test_a_file_that_can_no_longer_be_read_has_no_annotation(inputs, annotate, tmp_path):
+    annotate()
+    (inputs / "a.xml").write_text("cut short")
+    (inputs / "b.xml").write_text(CITATIONS + "\n")
+    manifest = annotate()
+    assert [shard["file"] for shard in manifest["shards"]] == ["b.jsonl"]
+    assert sorted(os.listdir(tmp_path / "out")) == ["b.jsonl", "manifest.json"]
+
+
+def test_two_inputs_with_one_output_are_refused_in_two_runs_as_well(inputs, annotate):
+    annotate(until="a.xml")
+    for name in ("a.xml", "b.xml"):
+        (inputs / f"{name}.gz").write_bytes(gzip.compress(CITATIONS.encode()))
+        (inputs / name).unlink()
+    with pytest.raises(UserError, match=r"a.jsonl is the annotation of a.xml, and would become"):
+        annotate()
