@@ -209,7 +209,7 @@ class Finetuner(Inference):
         if self._chosen is None or self._chosen[0] is not features:
             shapes = fixed_shapes.training_shapes(features.lengths, self.config, replicas)
             self._chosen = features, shapes
-        shapes = self._chosen[1]
+        shapes = [*self._chosen[1]]  # a shape more, below, is this trial's alone
         needed = max(
             row_placement.deal(features.lengths[chosen], shapes[0].rows).row_length
             for chosen in batches

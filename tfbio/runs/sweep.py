@@ -140,7 +140,7 @@ def run(
       of its "mean", "std" and "median" on the test set.
 
     Raises:
-      UsageError: a swept setting does not affect results.
+      UsageError: a swept setting does not affect results, or two values are equal.
       UserError: no setting could be trained; the data, the checkpoint or a setting cannot be used;
         or a folder holds a run with other settings, or another process writes there.
       SystemExit: the process was told to end; what is done is saved.
@@ -150,17 +150,11 @@ def run(
     for name in swept:
         if name.partition(".")[0] in finetuning_folder.NOT_IN_A_TRIAL:
             raise UsageError(f"--sweep {name}=...: {name} does not change what is learnt.")
+    runs, rows = _runs(of, swept, settings)
     paths = {form: os.path.join(of.output_dir, f"sweep.{form}") for form in ("json", "md")}
     if of.is_chief:
         for path in filter(os.path.exists, paths.values()):  # of a sweep before
             os.remove(path)
-    runs, rows = [], []
-    for each in settings:
-        values = {name: attrgetter(name)(each) for name in swept}
-        folder = ",".join(f"{name}={value}" for name, value in values.items())
-        output_dir = os.path.join(of.output_dir, folder)
-        runs.append(dataclasses.replace(of, config=each, output_dir=output_dir))
-        rows.append({**values, "folder": folder})
     began = [each for each in runs if finetuning_folder.began(each.output_dir)]
     first = (began or runs)[0].output_dir
     runs = [dataclasses.replace(each, precision_of=first) for each in runs]
@@ -188,6 +182,23 @@ def run(
         storage.write_text(paths["md"], f"{table}\nChosen: `{chosen['folder']}`, {test}.\n")
         of.say(f"{table}\nChosen: {chosen['folder']}; see {paths['md']}")
     return summary
+
+
+def _runs(
+    of: finetuning.Run, swept: Sequence[str], settings: Sequence[FinetuningConfig]
+) -> tuple[list[finetuning.Run], list[dict[str, Any]]]:
+    """Returns the run of each setting, and its row: the swept values and its folder."""
+    runs: list[finetuning.Run] = []
+    rows: list[dict[str, Any]] = []
+    for each in settings:
+        values = {name: attrgetter(name)(each) for name in swept}
+        folder = ",".join(f"{name}={value}" for name, value in values.items())
+        if any(row["folder"] == folder for row in rows):
+            raise UsageError(f"--sweep: {folder} stands there twice; leave one out.")
+        output_dir = os.path.join(of.output_dir, folder)
+        runs.append(dataclasses.replace(of, config=each, output_dir=output_dir))
+        rows.append({**values, "folder": folder})
+    return runs, rows
 
 
 def _chosen(rows: Sequence[dict[str, Any]]) -> dict[str, Any] | None:

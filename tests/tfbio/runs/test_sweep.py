@@ -187,6 +187,12 @@ def test_a_setting_that_diverges_is_out(run_sweep, tmp_path, capsys):
     assert not (tmp_path / "sweep.json").exists()  # it told of runs before
 
 
+def test_a_value_that_stands_twice_is_refused(run_sweep):
+    """Both would have one folder, whose weights --keep_weights=best would remove."""
+    with pytest.raises(UserError, match="learning_rate=0.0001 stands there twice"):
+        run_sweep(settings_of([1e-4, 5e-5, 0.0001]), fake_finetune([]))
+
+
 def test_other_mistakes_end_it(run_sweep):
     def finetune(run):
         raise UserError("holds a run with other settings")
