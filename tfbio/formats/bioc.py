@@ -152,6 +152,8 @@ def _of_bioc(path: str, document: dict[str, Any], room: int) -> Document:
     try:
         for passage in document["passages"]:
             kind = (passage.get("infons") or {}).get("type") or ""
+            if not isinstance(kind, str):
+                raise ValueError(f"the infon type {kind!r:.40} is no text")
             # The text of a passage that is divided stands in its sentences.
             for part in [passage] if passage.get("text") else passage.get("sentences") or []:
                 # Half of a pair of surrogates, which JSON can hold, is no character.

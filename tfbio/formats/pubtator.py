@@ -65,7 +65,7 @@ def lines(annotated: Annotated) -> Iterator[str]:
     for document, entities in annotated:
         name = re.sub(r"[|\s]", "_", document.id)
         # Not where a title would end in a blank, which some readers strip.
-        feed = re.search(r"(?<!\s)\n", document.text)
+        feed = re.search(r"(?<!\s)\r?\n", document.text)
         end = feed.start() if feed else len(document.text)
         title, abstract = document.text[:end], document.text[end + 1 :]
         yield f"{name}|t|{title.translate(BREAKS)}\n{name}|a|{abstract.translate(BREAKS)}\n"

@@ -104,7 +104,9 @@ def read_own_table(
         raise mistake((path, 1), f"{message}: name the columns in the first line")
     roles = [label if held == "label" else held for held in columns]
     examples = read_table(path, roles, header, labels)
-    if label != "score" and labels is None and len(examples) >= 10:
+    # Sets of labels may all differ: where the first line names them, it is believed.
+    guesses = label == "label" or (label == "labels" and header is None)
+    if guesses and labels is None and len(examples) >= 10:
         # Labels repeat themselves more than texts do, but for the smallest files.
         values = {held: len({getattr(x, held) for x in examples}) for held in wanted}
         fewest = min(wanted, key=values.__getitem__)

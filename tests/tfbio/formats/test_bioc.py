@@ -19,7 +19,7 @@ from lxml import etree
 from tests.tfbio.formats.conftest import DTD, EMPTY, odd, written
 from tfbio.formats import annotated_documents, bioc
 from tfbio.formats import annotation_formats as formats
-from tfbio.formats.annotated_documents import Document, Passage
+from tfbio.formats.annotated_documents import Document, FormatError, Passage
 from tfbio.formats.safe_xml import BadFile
 from tfbio.runs import document_formats
 
@@ -61,6 +61,14 @@ def test_documents_are_those_of_the_json(tmp_path, packed):
     assert len(expected) == 2 and bioc.is_bioc(path)
     found = list(bioc.read_documents(path))
     assert [parts(document) for document in found] == [parts(document) for document in expected]
+
+
+def test_an_infon_type_that_is_no_text_is_refused(tmp_path):
+    path = tmp_path / "a.json"
+    passage = {"offset": 0, "infons": {"type": ["x"]}, "text": "abc"}
+    path.write_text(json.dumps({"documents": [{"id": "1", "passages": [passage]}]}))
+    with pytest.raises(FormatError, match=r"the infon type \['x'\] is no text"):
+        list(bioc.read_json(str(path)))
 
 
 def test_text_in_markup_is_kept(tmp_path):

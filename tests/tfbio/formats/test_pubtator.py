@@ -7,7 +7,8 @@ from bioc import pubtator
 
 from tests import reference
 from tests.tfbio.formats.conftest import EMPTY, ODD, gold, odd, written
-from tfbio.formats.annotated_documents import Passage
+from tfbio.formats import pubtator as own_pubtator
+from tfbio.formats.annotated_documents import Document, Passage
 from tfbio.runs import document_formats
 
 
@@ -50,12 +51,12 @@ def test_pubtator_of_odd_texts_is_read_by_another(tmp_path):
     text = written(tmp_path / "out.pubtator", "pubtator", [(document, entities), EMPTY])
     one, other = text.split("\n\n")[:2]
     (read,) = pubtator.loads(one)
-    # The first of the two line feeds parts title and abstract.
-    blanks = re.sub(r"[\s]", " ", ODD)
-    assert read.text == blanks[: ODD.index("\n\n")] + "\n" + blanks[ODD.index("\n\n") + 1 :]
+    # The first line end parts title and abstract.
+    blanks, end = re.sub(r"[\s]", " ", ODD), ODD.index("\r\n")
+    assert read.text == blanks[:end] + "\n" + blanks[end + 1 :]
     for annotation, (kind, start, end, _) in zip(read.annotations, entities, strict=True):
         assert (annotation.type, annotation.start, annotation.end) == (kind, start, end)
-        assert read.text[start:end] == annotation.text
+        assert read.text[start:end].replace("\n", " ") == annotation.text
     assert other == "empty|t|\nempty|a|"
 
 
@@ -67,3 +68,10 @@ def test_pubtator_with_windows_line_ends_and_without_abstract(tmp_path):
     one, two = document_formats.read(str(path))
     assert one.text == "Naloxone.\nIt reverses." and one.text[one.passages[1].start :][:2] == "It"
     assert (two.id, two.text, two.passages) == ("2", "No", (Passage(0, 2, "title"),))
+
+
+def test_a_text_with_windows_line_ends_has_a_title(tmp_path):
+    text = "Naloxone.\r\nIt reverses.\r\n"
+    document, entity = Document("1", text, ()), ("Chemical", 0, 8, 1.0)
+    lines = "".join(own_pubtator.lines([(document, [entity])])).split("\n")
+    assert lines[:3] == ["1|t|Naloxone.", "1|a| It reverses.  ", "1\t0\t8\tNaloxone\tChemical\t-"]

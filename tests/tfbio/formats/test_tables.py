@@ -72,6 +72,15 @@ def test_own_tables(write, columns, content, expected):
     assert [(x.id, x.text, x.label, x.pair) for x in read] == expected
 
 
+def test_a_first_line_that_names_sets_of_labels_is_believed(write):
+    """Sets of labels, as MeSH has them, hardly repeat themselves; some titles do."""
+    rows = [f"Title {n}.\tx{n}|y{n}" for n in range(10)] + ["Reply.\ta|b", "Reply.\tc|d"]
+    read = read_own_table(write("\n".join(["text\tlabel", *rows])), ("text", "labels"))
+    assert len(read) == 12 and read[-1].label == ("c", "d")
+    with pytest.raises(TaskFileError, match="the label seems to stand in column 1"):
+        read_own_table(write("\n".join(rows)), ("text", "labels"))
+
+
 def test_a_table_of_texts_without_labels(tmp_path):
     path = tmp_path / "new.tsv"
     path.write_bytes(b"\xef\xbb\xbfnote\tSentence\tindex\r\n\tA caf\xc3\xa9.\tx\r\nn\tB\ty\r\n")
