@@ -60,7 +60,7 @@ import shutil
 
 from absl import flags
 
-from tfbio.base import cli, config, path_checks, recipes, storage
+from tfbio.base import cli, config, path_checks, recipes, run_folders, storage
 from tfbio.base.errors import UsageError, UserError
 from tfbio.objectives.pretraining_config import PretrainingConfig
 
@@ -187,6 +187,7 @@ def _convert(source: str, target: str) -> None:
     _check_flags(flags.FLAGS.format)
     from tfbio.weights import megatron_checkpoint
 
+    source = run_folders.chosen(source)
     is_megatrons = megatron_checkpoint.is_one(source)
     if given := [name for name in _PUBLISHING if flags.FLAGS[name].value]:
         from tfbio.export import model_card

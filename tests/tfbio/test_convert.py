@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -54,3 +55,19 @@ def test_what_cannot_be_converted_is_named(pretrained, tmp_path):
     (tmp_path / "newer" / "config.json").write_text('{"encoder": {}, "lower_case": true}')
     with pytest.raises(UserError, match="comment is missing; give the folder of a run"):
         conversion.to_hugging_face(str(tmp_path / "newer"), str(tmp_path / "newest"))
+
+
+def test_a_trial_is_found_from_inside_and_through_a_sweep(make_trial, tmp_path, monkeypatch):
+    """As --from=., and as the folder of a sweep, whose chosen run has it."""
+    trial, _ = make_trial("classification", ["no", "yes"], {"pairs": False})
+    run = Path(trial).parent
+    sweep = tmp_path / "sweep"
+    sweep.mkdir()
+    (sweep / "sweep.json").write_text(json.dumps({"chosen": "best"}))
+    (sweep / "best").symlink_to(run)
+    for number, (source, folder) in enumerate(((".", trial), (str(sweep), tmp_path))):
+        command = [sys.executable, "-m", "tfbio.convert", f"--from={source}"]
+        done = forked.run([*command, f"--to={tmp_path}/{number}"], cwd=folder)
+        assert done.returncode == 0, done.stderr
+        settings = json.loads((tmp_path / str(number) / "config.json").read_text())
+        assert settings["architectures"] == ["ElectraForSequenceClassification"]

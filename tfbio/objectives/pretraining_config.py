@@ -75,8 +75,7 @@ class PretrainingConfig(BaseSettings, PretrainingPhases):
     # ELECTRA's generator; with "mlm" there is none.
     generator_hidden_fraction: float = setting(
         0.25,
-        "The generator's hidden size, feed-forward size and heads as a share of the "
-        "discriminator's.",
+        "The generator's hidden size as a share of the discriminator's.",
         above=0,
         at_most=1,
     )

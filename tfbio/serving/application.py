@@ -128,6 +128,7 @@ def make(
         description=f"{endpoint.summary}.",
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # "/annotate/" is not there, as any other path
     )
     app.state.paths = {endpoint.path: "POST", **_PATHS}
     app.add_middleware(Observed, metrics=metrics, paths=app.state.paths)

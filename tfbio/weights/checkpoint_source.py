@@ -73,7 +73,7 @@ def run_of(folder: str) -> str:
         return os.path.dirname(folder) or "."
     is_trial = file_paths.at(folder, f"{TRIAL_WEIGHTS}.index").is_file()
     if is_trial and tensorflow1_checkpoint.find(folder) is None:
-        return os.path.dirname(folder.rstrip("/")) or "."
+        return os.path.dirname(file_paths.absolute(folder).rstrip("/"))
     return folder
 
 

@@ -91,6 +91,7 @@ def test_a_charset_of_utf_8_is_taken(client):
         ("POST", "/health/live", 405, "/health/live takes GET only"),
         ("GET", "/" + "x" * 5000, 404, "there are POST /annotate, GET /health/live"),
         ("GET", "/docs", 404, "there is no /docs"),
+        ("POST", "/annotate/", 404, "there is no /annotate/"),
     ],
 )
 def test_another_path_or_method_is_named(client, method, path, status, words):
