@@ -6,7 +6,7 @@ Each folder is the --output_dir of a run of run_finetuning.py; those of a patter
 scores.json are named and left out. Runs of one model make one row, and a model is called as the
 last folder of its --init_checkpoint, or as you say:
 
-  --finetuning='ours, 100k steps=out/100k/*' --finetuning='ours, 200k steps=out/200k/*'
+  --finetuning='ours (100k steps)=out/100k/*' --finetuning='ours (200k steps)=out/200k/*'
 
 Data of your own have a column for each data set, named after its folder, such as `reports (ner)`;
 where two are called alike, with as much of the path as tells them apart, `ward/data (ner)`. So has

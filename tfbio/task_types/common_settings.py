@@ -150,9 +150,10 @@ class CommonSettings(BaseSettings):
     learning_rate: float = setting(2e-4, "The highest learning rate, of the head.", above=0)
     schedule: str = setting(
         "linear",
-        "linear: from 0 to learning_rate and back to 0, which the papers of PubMedBERT and "
-        "BioELECTRA call slanted triangular; slanted_triangular: ULMFiT's, from learning_rate / 32 "
-        "and back.",
+        "linear: a fall from learning_rate to 0, times a warm-up from 0 to 1, as in BERT's and "
+        "ELECTRA's code, so that 0.9 learning_rate is the highest with a warm-up of 0.1; the "
+        "papers of PubMedBERT and BioELECTRA call it slanted triangular; slanted_triangular: "
+        "ULMFiT's, from learning_rate / 32 to learning_rate and back.",
         choices=("linear", "slanted_triangular"),
     )
     warmup_proportion: float = setting(
