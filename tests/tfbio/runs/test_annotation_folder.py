@@ -1,4 +1,4 @@
-"""What an annotation keeps of earlier runs whose inputs have changed."""
+"""Annotates in several runs, between which the inputs change."""
 
 import gzip
 import json
