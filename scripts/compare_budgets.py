@@ -144,7 +144,7 @@ class BudgetComparison(comparison.Comparison):
     def _costs_in_turns(self, best: dict[str, tuple[str, int, float]]) -> dict[str, float]:
         """Returns the CPU time of a step of each arm: the median of measurements in turns.
 
-        The search's own measurement of a form, made once and hours from another arm's, can be 20 %
+        The search's own measurement of a form, made once and hours from another arm's, can be 30 %
         off.
         """
         measured: dict[str, list[float]] = {name: [] for name in best}
