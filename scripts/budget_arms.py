@@ -130,4 +130,11 @@ ARMS = {
         _HUGGING_FACE_FORMS,
         MASKED_WORDS,
     ),
+    # What remains of the difference where both engines read the same rows.
+    "hugging_face_rows": Arm(
+        "Hugging Face, tfbio's rows",
+        "-m scripts.train_hugging_face --rows",
+        _HUGGING_FACE_FORMS,
+        MASKED_WORDS,
+    ),
 }

@@ -12,7 +12,7 @@ from scripts import budget_arms, scores
 from scripts.budget_arms import ARMS
 from tfbio.base import storage
 
-OTHER = "hugging_face_mlm"  # the arm that the others are compared with
+OTHERS = ("hugging_face_mlm", "hugging_face_rows")  # the arms that tfbio's are compared with
 
 
 class Result(NamedTuple):
@@ -159,29 +159,36 @@ def _scores(records: Sequence[dict], task: str) -> list[str]:
     lines = [
         f"## {task}: {metric} on the test set, %\n",
         "| CPU minutes | arm | seeds of pretraining | mean | 95 % interval "
-        "| standard errors from random weights | from Hugging Face |",
-        "|--:|---|--:|--:|--:|--:|--:|",
+        "| standard errors from random weights "
+        f"{''.join(f'| from {ARMS[other].title} ' for other in OTHERS)}|",
+        f"|--:|---|--:|--:|--:|--:|{'--:|' * len(OTHERS)}",
     ]
     random, results = _random(records, task), _results(records, task)
     if random:
         low, high = scores.interval(random)
         mean = statistics.fmean(random)
-        lines.append(f"| 0 | random weights | | {mean:.2f} | {low:.2f} to {high:.2f} | | |")
-    others = {result.minutes: result for result in results if result.arm == OTHER}
+        lines.append(
+            f"| 0 | random weights | | {mean:.2f} | {low:.2f} to {high:.2f} | |{' |' * len(OTHERS)}"
+        )
     for result in results:
         low, high = scores.interval(result.values)
-        other = others.get(result.minutes)
-        from_other = ""
-        # Seeds of fine-tuning alone do not show how much two ways to pretrain differ.
-        if other and result.arm != OTHER and min(other.seeds, result.seeds) > 1:
-            from_other = f"{scores.standard_errors_apart(result.values, other.values):.1f}"
+        from_others = (_apart(result, results, other) for other in OTHERS)
         from_random = "" if math.isnan(result.from_random) else f"{result.from_random:.1f}"
         lines.append(
             f"| {result.minutes:g} | {ARMS[result.arm].title} | {result.seeds} "
             f"| {statistics.fmean(result.values):.2f} | {low:.2f} to {high:.2f} "
-            f"| {from_random} | {from_other} |"
+            f"| {from_random} | {' | '.join(from_others)} |"
         )
     return [*lines, "", _verdict(results), ""]
+
+
+def _apart(result: Result, results: Sequence[Result], other: str) -> str:
+    """Returns how many standard errors a result is above another arm's at the same budget."""
+    # Seeds of fine-tuning alone do not show how much two ways to pretrain differ.
+    found = [each for each in results if (each.arm, each.minutes) == (other, result.minutes)]
+    if not found or result.arm == other or min(found[0].seeds, result.seeds) < 2:
+        return ""
+    return f"{scores.standard_errors_apart(result.values, found[0].values):.1f}"
 
 
 def _verdict(results: Sequence[Result]) -> str:

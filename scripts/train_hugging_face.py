@@ -3,11 +3,11 @@ r"""Pretrains a masked language model with Hugging Face `transformers` on PyTorc
   python scripts/train_hugging_face.py --documents=out/documents --examples=out/examples \
       --model_dir=out/bert --set objective=mlm --set run.precision=bfloat16 --attention=eager
 
-`compare_budgets.py` runs it. As in the example `run_mlm` of `transformers`, the documents lie one
-after another in blocks without padding, every token sees its whole block, and masks are drawn anew
-in each step. The step is that of `benchmarks/hugging_face_step.py`: the head of words on the masked
-positions alone, fused AdamW. The settings are those of `run_pretraining.py`, and so is its
-bookkeeping: the same command continues an interrupted run.
+`compare_budgets.py` runs it. It reads blocks, or with --rows tfbio's rows, see
+`hugging_face_batches.py`; masks are drawn anew in each step. The step is that of
+`benchmarks/hugging_face_step.py`: the head of words on the masked positions alone, fused AdamW. The
+settings are those of `run_pretraining.py`, and so is its bookkeeping: the same command continues an
+interrupted run.
 
 The vocabulary, the length and the articles that are held out are those of the examples, which
 `data_prep.examples` made of the documents. What a step reads, hides and drops depends on the seed
@@ -21,7 +21,6 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 # A thread that waits for another one sleeps: waiting is no CPU time that a budget should pay for.
@@ -37,16 +36,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.command import Parser, run
 from benchmarks.hugging_face_mlm import model_config
 from benchmarks.hugging_face_step import HuggingFaceStep, Masked, at_positions, masked_loss
-from tfbio.base import config, file_paths, storage
-from tfbio.base.document_records import read_documents
+from scripts.hugging_face_batches import Batch, Blocks, Rows
+from tfbio.base import config, storage
 from tfbio.base.errors import UserError
-from tfbio.base.held_out import is_held_out
-from tfbio.base.manifests import MANIFEST, read_manifest
+from tfbio.base.manifests import read_manifest
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.text.fast_tokenizer import FastTokenizer, load_fast_tokenizer
 
 CHECKPOINT, RESULT = "checkpoint.pt", "result.json"
-_HELD_OUT_SEED = 1_000_003  # of the masks on held-out blocks, the same in every evaluation
+_HELD_OUT_SEED = 1_000_003  # of the masks on held-out text, the same in every evaluation
 
 
 class BertPretraining(HuggingFaceStep):
@@ -69,97 +67,55 @@ class BertPretraining(HuggingFaceStep):
         super().__init__(settings, encoder)
         shape = model_config("Bert", settings.encoder, encoder.pad_id)
         shape._attn_implementation = attention
-        self.model = transformers.BertForMaskedLM(shape)
+        self.model, self.pad_id = transformers.BertForMaskedLM(shape), encoder.pad_id
         self.start()
         self.loss = torch.compile(self.masked_loss) if compiled else self.masked_loss
 
-    def masked_loss(self, input_ids: torch.Tensor, masked: Masked) -> torch.Tensor:
-        """Computes the mean cross-entropy over the masked tokens of blocks, float32 [].
+    def masked_loss(self, batch: Batch, masked: Masked) -> torch.Tensor:
+        """Computes the mean cross-entropy over the masked tokens of a batch, float32 [].
 
         Args:
-          input_ids: int64 [B, L].
-          masked: what is hidden of them.
+          batch: what is read, see `Batch`.
+          masked: what is hidden of it.
         """
-        dtype = torch.bfloat16
-        with torch.autocast("cpu", dtype, enabled=self.config.run.precision == "bfloat16"):
-            hidden = self.model.bert(masked.input_ids).last_hidden_state
+        is_bfloat16 = self.config.run.precision == "bfloat16"
+        context = {name: values for name, values in batch.items() if name != "input_ids"}
+        if "attention_mask" in context:  # eager attention adds it to the scores
+            dtype = torch.bfloat16 if is_bfloat16 else torch.float32
+            hidden_from = ~context["attention_mask"]
+            context["attention_mask"] = torch.zeros(hidden_from.shape, dtype=dtype).masked_fill_(
+                hidden_from, torch.finfo(dtype).min
+            )
+        with torch.autocast("cpu", torch.bfloat16, enabled=is_bfloat16):
+            hidden = self.model.bert(masked.input_ids, **context).last_hidden_state
             logits = self.model.cls(at_positions(hidden, masked.positions))
-        ids = input_ids.gather(1, masked.positions)
+        ids = batch["input_ids"].gather(1, masked.positions)
         return masked_loss(logits.float(), ids, masked.weights)
 
-    def hide(self, input_ids: torch.Tensor, seed: int, step: int) -> Masked:
-        """Draws what is hidden of blocks, int64 [B, L]; seeds all that follows in the step."""
+    def hide(self, batch: Batch, seed: int, step: int) -> Masked:
+        """Draws what is hidden of a batch; seeds all that follows in the step."""
         state = np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0]
         torch.manual_seed(int(state))
-        return self.mask(input_ids, torch.ones_like(input_ids))
+        ids = batch["input_ids"]
+        return self.mask(ids, (ids != self.pad_id).long())
 
-    def step(self, input_ids: torch.Tensor, step: int) -> float:
-        """Takes one step of training on blocks, int64 [B, L], and returns its loss."""
-        loss = self.loss(input_ids, self.hide(input_ids, self.config.seed, step))
+    def step(self, batch: Batch, step: int) -> float:
+        """Takes one step of training on a batch, and returns its loss."""
+        loss = self.loss(batch, self.hide(batch, self.config.seed, step))
         self.update(loss)
         return loss.detach().item()
 
     @torch.no_grad()
-    def held_out_loss(self, blocks: np.ndarray) -> float:
-        """Computes the mean loss over blocks, int64 [N, L], in whole batches without dropout."""
-        size = self.config.train_batch_size
-        batches = min(self.config.run.num_eval_batches, len(blocks) // size)
+    def held_out_loss(self, texts: Blocks | Rows) -> float:
+        """Computes the mean loss over held-out text, in whole batches without dropout."""
         losses = []
         self.eval()
-        for number in range(batches):
-            ids = torch.from_numpy(blocks[number * size : (number + 1) * size])
-            losses.append(self.masked_loss(ids, self.hide(ids, _HELD_OUT_SEED, number)).item())
+        held_out = texts.held_out(self.config.train_batch_size, self.config.run.num_eval_batches)
+        for number, batch in enumerate(held_out):
+            masked = self.hide(batch, _HELD_OUT_SEED, number)
+            losses.append(self.masked_loss(batch, masked).item())
         self.train()
         return float(np.mean(losses))
-
-
-def read_blocks(documents: str, examples: str, split: str) -> np.ndarray:
-    """Encodes documents, and cuts them, one after another, into blocks without padding.
-
-    As `group_texts` of `run_mlm` does with texts that have their [CLS] and [SEP].
-
-    Args:
-      documents: a folder that `data_prep.documents` wrote.
-      examples: a folder that `data_prep.examples` made of them.
-      split: "train", or "heldout", the articles that the examples hold out.
-
-    Returns:
-      int64 [blocks, sequence_length]; the tokens after the last whole block are left out.
-
-    Raises:
-      UserError: the examples are not of these documents.
-    """
-    of = read_manifest(examples, "examples").settings
-    if of["documents_sha256"] != storage.sha256_of(file_paths.at(documents, MANIFEST)):
-        raise UserError(
-            f"--examples={examples} was made of other documents than --documents={documents}."
-        )
-    encoder = load_fast_tokenizer(Path(examples, "vocab.txt"), of["lower_case"])
-    texts = []
-    for document in read_documents(documents):
-        if is_held_out(document.article, of["held_out_fraction"]) == (split == "heldout"):
-            ids, _ = encoder([text.encode() for text in (document.title, *document.sentences)])
-            texts += [[encoder.cls_id], ids, [encoder.sep_id]]
-    ids, length = np.concatenate(texts), of["sequence_length"]
-    return ids[: len(ids) // length * length].reshape(-1, length).astype(np.int64)
-
-
-def batches(blocks: np.ndarray, size: int, seed: int, first_step: int) -> Iterator[torch.Tensor]:
-    """Yields the batches of the steps from `first_step` on, int64 [size, L], without end.
-
-    Args:
-      blocks: int64 [N, L]; each is read once an epoch, in an order that seed and epoch fix.
-      size: blocks of a batch.
-      seed: keys the order.
-      first_step: the step at which a run begins or continues.
-    """
-    in_an_epoch = len(blocks) // size
-    epoch, first = divmod(first_step, in_an_epoch)
-    while True:
-        order = np.random.default_rng([seed, epoch]).permutation(len(blocks))
-        for number in range(first, in_an_epoch):
-            yield torch.from_numpy(blocks[order[number * size : (number + 1) * size]])
-        epoch, first = epoch + 1, 0
 
 
 class Run:
@@ -167,7 +123,7 @@ class Run:
 
     Args:
       settings: all settings.
-      documents, examples: the folders of both, see `read_blocks`.
+      texts: what it reads.
       model_dir: the folder of the run.
       compiled, attention: see `BertPretraining`.
 
@@ -178,21 +134,20 @@ class Run:
     def __init__(
         self,
         settings: PretrainingConfig,
-        documents: str,
-        examples: str,
+        texts: Blocks | Rows,
         model_dir: str,
         compiled: bool = False,
         attention: str = "sdpa",
     ) -> None:
-        self.settings, self.model_dir = settings, Path(model_dir)
-        self.documents, self.examples = documents, examples
+        self.settings, self.model_dir, self.texts = settings, Path(model_dir), texts
         torch.manual_seed(settings.seed)
-        self.vocabulary = Path(examples, "vocab.txt")
+        self.vocabulary = Path(texts.examples, "vocab.txt")
         self.encoder = load_fast_tokenizer(self.vocabulary)
         self.trainer = BertPretraining(settings, self.encoder, compiled, attention)
         # What is learnt depends on these.
         learnt = {**dataclasses.asdict(settings), "run": settings.run.precision}
-        self.identity = json.dumps([learnt, examples, compiled, attention], sort_keys=True)
+        read = [texts.examples, type(texts).__name__]
+        self.identity = json.dumps([learnt, *read, compiled, attention], sort_keys=True)
         self.first_step, self.cpu_before = 0, 0.0
         if (path := self.model_dir / CHECKPOINT).exists():
             self._restore(torch.load(path, weights_only=True))
@@ -202,13 +157,11 @@ class Run:
         last = self.settings.num_train_steps
         end = min(last, self.settings.run.stop_at_step or last)
         every = self.settings.run.save_checkpoints_steps
-        blocks = read_blocks(self.documents, self.examples, "train")
-        size = self.settings.train_batch_size
-        if len(blocks) < size:
-            raise UserError(f"{self.examples} has {len(blocks)} blocks, fewer than a batch.")
-        data = batches(blocks, size, self.settings.seed, self.first_step)
-        for step, ids in zip(range(self.first_step, end), data, strict=False):
-            loss = self.trainer.step(ids, step)
+        data = self.texts.training(
+            self.settings.train_batch_size, self.settings.seed, self.first_step, end
+        )
+        for step, batch in zip(range(self.first_step, end), data, strict=True):
+            loss = self.trainer.step(batch, step)
             if (step + 1) % every == 0 or step + 1 == end:
                 self._save(step + 1)
                 print(f"step {step + 1:,} of {last:,}: loss {loss:.4f}", flush=True)
@@ -244,10 +197,10 @@ class Run:
         """Writes the model, as `transformers` does, and then the held-out loss."""
         self.trainer.model.save_pretrained(self.model_dir)
         shutil.copyfile(self.vocabulary, self.model_dir / "vocab.txt")
-        lower_case = read_manifest(self.examples, "examples").settings["lower_case"]
+        lower_case = read_manifest(self.texts.examples, "examples").settings["lower_case"]
         tokenizer = {"do_lower_case": lower_case, "tokenizer_class": "BertTokenizer"}
         storage.write_text(self.model_dir / "tokenizer_config.json", json.dumps(tokenizer))
-        loss = self.trainer.held_out_loss(read_blocks(self.documents, self.examples, "heldout"))
+        loss = self.trainer.held_out_loss(self.texts)
         result = {
             "steps": self.settings.num_train_steps,
             "held_out": {"loss": loss},
@@ -265,8 +218,12 @@ def _cpu_seconds() -> float:
 def main() -> None:
     """Pretrains to the end, or goes on."""
     parser = Parser(__doc__)
-    parser.add_argument("--documents", required=True, help="folder that data_prep.documents wrote")
-    parser.add_argument("--examples", required=True, help="that data_prep.examples made of them")
+    parser.add_argument("--examples", required=True, help="folder that data_prep.examples wrote")
+    texts = parser.add_mutually_exclusive_group(required=True)
+    texts.add_argument(
+        "--documents", help="read blocks of these documents, of which the examples were made"
+    )
+    texts.add_argument("--rows", action="store_true", help="read the rows of the examples")
     parser.add_argument("--model_dir", required=True, help="folder of the run")
     parser.add_argument("--set", action="append", default=[], help="NAME=VALUE of a setting")
     parser.add_argument("--compile", action="store_true", help="compile the step")
@@ -279,9 +236,8 @@ def main() -> None:
         return
     torch.set_num_threads(os.cpu_count() or 1)
     settings = config.load(PretrainingConfig, "", flags.set)
-    pretraining = Run(
-        settings, flags.documents, flags.examples, flags.model_dir, flags.compile, flags.attention
-    )
+    texts = Rows(flags.examples) if flags.rows else Blocks(flags.documents, flags.examples)
+    pretraining = Run(settings, texts, flags.model_dir, flags.compile, flags.attention)
     pretraining.train()
 
 

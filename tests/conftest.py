@@ -121,6 +121,20 @@ def examples_folder(documents_folder, vocab_file, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def packed_folder(documents_folder, vocab_file, tmp_path_factory):
+    """Packed examples of the slice, of 64 tokens."""
+    settings = examples.ExampleSettings(
+        sequence_length=64, packing=True, held_out_fraction=0.2, shards=2
+    )
+
+    def make(folder):
+        given = documents_folder, vocab_file, folder / "examples_64", settings
+        examples.make_examples(*given, runner=ONE_WORKER)
+
+    return made_once.folder(tmp_path_factory, "packed", make) / "examples_64"
+
+
+@pytest.fixture(scope="session")
 def pairs_folder(documents_folder, vocab_file, tmp_path_factory):
     """Pairs of segments with labels of next sentences, of 64 tokens."""
     settings = examples.ExampleSettings(

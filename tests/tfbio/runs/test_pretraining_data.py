@@ -92,15 +92,9 @@ def test_batches_are_static_int32(examples_folder, manifest):
 
 
 @pytest.fixture(scope="module")
-def packed(documents_folder, vocab_file, tmp_path_factory):
-    """Packed examples, of 64 tokens."""
-    folder = str(tmp_path_factory.mktemp("packed") / "examples_64")
-    settings = examples.ExampleSettings(
-        sequence_length=64, packing=True, held_out_fraction=0.2, shards=2
-    )
-    return folder, examples.make_examples(
-        documents_folder, vocab_file, folder, settings, runner=pipeline.Runner(workers=1)
-    )
+def packed(packed_folder):
+    """Packed examples, and their manifest."""
+    return str(packed_folder), read_manifest(packed_folder, "examples")
 
 
 @pytest.mark.parametrize("hosts", [2, 16])
