@@ -94,7 +94,7 @@ class CommonSettings(BaseSettings):
       count_whole_batches: True to count the steps as if an epoch had whole batches.
       max_train_examples, max_dev_examples, max_test_examples: the examples in use; 0 for all.
       learning_rate: the highest learning rate, that of the head.
-      schedule: "linear" or "slanted_triangular", the course of the learning rate.
+      schedule: "linear", "triangular" or "slanted_triangular", the course of the learning rate.
       warmup_proportion: the share of the steps over which the learning rate grows.
       eval_every_steps: steps between evaluations, of which the best one's weights are kept; 0 to
         keep the last weights.
@@ -150,11 +150,11 @@ class CommonSettings(BaseSettings):
     learning_rate: float = setting(2e-4, "The highest learning rate, of the head.", above=0)
     schedule: str = setting(
         "linear",
-        "linear: a fall from learning_rate to 0, times a warm-up from 0 to 1, as in BERT's and "
-        "ELECTRA's code, so that 0.9 learning_rate is the highest with a warm-up of 0.1; the "
-        "papers of PubMedBERT and BioELECTRA call it slanted triangular; slanted_triangular: "
-        "ULMFiT's, from learning_rate / 32 to learning_rate and back.",
-        choices=("linear", "slanted_triangular"),
+        "linear: a fall from learning_rate to 0, times a warm-up from 0 to 1, as in ELECTRA's "
+        "code, so that 0.9 learning_rate is the highest with a warm-up of 0.1; triangular: a rise "
+        "from 0 to learning_rate, then a fall to 0, as in transformers and PubMedBERT's paper; "
+        "slanted_triangular: ULMFiT's, from learning_rate / 32 to learning_rate and back.",
+        choices=("linear", "triangular", "slanted_triangular"),
     )
     warmup_proportion: float = setting(
         0.1, "Share of the steps over which the learning rate grows.", below=1

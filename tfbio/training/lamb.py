@@ -3,11 +3,16 @@
 Imported for `optimizer = lamb` alone: the package tf-models-official is an extra, `model-garden`.
 """
 
+import re
+
 import tensorflow as tf
 import tf_keras as keras
 from official.modeling.optimization import lamb
 
 from tfbio.training.optimization import NOT_DECAYED
+
+# The kernel [h, 3 h] of query, key and value, which are three variables in ALBERT's code.
+_THREE_KERNELS = re.compile(r"(^|/)query_key_value/kernel")
 
 
 class Lamb(lamb.LAMB):
@@ -19,7 +24,8 @@ class Lamb(lamb.LAMB):
     `parameter -= learning_rate * norm(parameter) / norm(update) * update`. Biases and LayerNorms
     are not scaled, and by default do not decay, as in ALBERT's code (optimization.py and
     lamb_optimizer.py of github.com/google-research/albert). That code takes m and v as they are,
-    without `bias_correction`.
+    without `bias_correction`. The kernels of query, key and value, which share a variable here, are
+    scaled each for itself, as there.
 
     Args:
       learning_rate: the rate of each step, a number or a schedule.
@@ -76,4 +82,33 @@ class Lamb(lamb.LAMB):
         self, grad: tf.Tensor, var: tf.Variable, apply_state: dict | None = None
     ) -> tf.Operation:
         grad = tf.math.multiply_no_nan(grad, tf.cast(self.applies, grad.dtype))
-        return super()._resource_apply_dense(grad, var, apply_state)
+        state = (apply_state or {}).get((var.device, var.dtype.base_dtype))
+        state = state or self._fallback_apply_state(var.device, var.dtype.base_dtype)
+        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+        m_t = m.assign(m * state["beta_1_t"] + grad * state["one_minus_beta_1_t"])
+        v_t = v.assign(v * state["beta_2_t"] + tf.square(grad) * state["one_minus_beta_2_t"])
+        v_root = tf.sqrt(v_t / (1.0 - state["beta_2_power"]))
+        update = m_t / (1.0 - state["beta_1_power"]) / (v_root + state["epsilon"])
+        name = self._get_variable_name(var.name)
+        if self._do_use_weight_decay(name):
+            update += state["weight_decay_rate"] * var
+        if self._do_layer_adaptation(name):
+            update *= _scale(tf.convert_to_tensor(var), update, name)
+        return var.assign_sub(state["lr_t"] * update)
+
+
+def _scale(var: tf.Tensor, update: tf.Tensor, name: str) -> tf.Tensor:
+    """Returns norm(var) / norm(update), or 1 where one of them is 0.
+
+    Args:
+      var, update: any float dtype, of one shape.
+      name: the variable's.
+
+    Returns:
+      [] in the same dtype; for query, key and value [3 h], for each column its kernel's.
+    """
+    parts = 3 if _THREE_KERNELS.search(name) else 1
+    shape = [-1, parts, var.shape[-1] // parts]
+    of_var, of_update = (tf.norm(tf.reshape(x, shape), axis=[0, 2]) for x in (var, update))
+    scale = tf.where((of_var > 0) & (of_update > 0), of_var / of_update, 1.0)
+    return tf.repeat(scale, shape[-1]) if parts > 1 else scale[0]

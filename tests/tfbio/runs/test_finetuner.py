@@ -40,7 +40,28 @@ def four_steps(features):
     return np.tile(finetuning_data.training_order(len(features.input_ids), 0, 1, 16, seed=0), 4)
 
 
-# --- Layer-wise learning rates -----------------------------------------------------------------
+# --- Learning rates ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        # Of ten steps, two of them warm-up: (1 - k / 10) * min(1, k / 2) in steps 1, 2, 6 and 10.
+        ("linear", [0.45, 0.8, 0.4, 0.0]),
+        # Up to 1 at step 2, then down to 0 in eight steps (Gu et al., 2021, section 6.1).
+        ("triangular", [0.5, 1.0, 0.5, 0.0]),
+        # The same between 1/32 and 1 (Howard & Ruder, 2018, equation 3).
+        ("slanted_triangular", [16.5 / 32, 1.0, 16.5 / 32, 1 / 32]),
+    ],
+)
+def test_the_learning_rate_follows_the_schedule(schedule, expected, pretrained, cpu):
+    settings = dataclasses.replace(SETTINGS, schedule=schedule, warmup_proportion=0.2)
+    encoder_config = checkpoint_settings.read_encoder_config(pretrained)
+    task_type = Classification("abcde", Classification.Settings())
+    made = finetuner.Finetuner(settings, encoder_config, task_type, 0, 10, cpu)
+    rate = made.optimizer.learning_rate
+    computed = [float(rate(tf.constant(step - 1, tf.int64))) for step in (1, 2, 6, 10)]
+    assert computed == pytest.approx([3e-3 * share for share in expected], abs=1e-9)
 
 
 @pytest.mark.parametrize("devices", ["cpu", "two_devices"])

@@ -9,6 +9,7 @@ from tfbio.training.lamb import Lamb
 from tfbio.training.optimization import WarmupLinearDecay
 
 SHAPES = {"dense/kernel": [4, 3], "dense/bias": [3], "LayerNorm/gamma": [3]}
+FUSED = "layer_0/attention/query_key_value/kernel"
 
 
 @pytest.fixture
@@ -57,6 +58,23 @@ def test_updates_are_those_of_the_paper_and_of_albert(variables, correction, dec
             expected[i] = expected[i] - eta * ratio * r
         for variable, value in zip(variables, expected, strict=True):
             np.testing.assert_allclose(variable, value, rtol=1e-5, atol=1e-6)
+
+
+def test_query_key_and_value_are_scaled_each_for_itself():
+    """As ALBERT's code scales them, whose variables are three."""
+    random = np.random.default_rng(0)
+    three = [random.normal(scale=scale, size=[4, 4]) for scale in (0.01, 1.0, 0.0)]
+    three = [value.astype(np.float32) for value in three]
+    fused = tf.Variable(np.concatenate(three, axis=1), name=FUSED)
+    alone = [tf.Variable(value, name=f"{part}/kernel") for part, value in enumerate(three)]
+    optimizers = [Lamb(0.1, weight_decay_rate=0.01) for _ in range(2)]
+    for _ in range(3):
+        gradients = [random.normal(size=[4, 4]).astype(np.float32) for _ in three]
+        apply_clipped(optimizers[0], [tf.concat(gradients, axis=1)], [fused], max_norm=1e9)
+        apply_clipped(optimizers[1], [tf.constant(g) for g in gradients], alone, max_norm=1e9)
+        expected = np.concatenate([variable.numpy() for variable in alone], axis=1)
+        np.testing.assert_allclose(fused, expected, rtol=1e-6, atol=1e-9)
+    assert np.abs(expected[:, :4]).max() < 0.1 < np.abs(expected[:, 4:8]).max()
 
 
 def test_the_first_step_without_correction_moves_norms_3_2_times_as_far(variables):
