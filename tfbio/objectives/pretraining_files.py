@@ -31,9 +31,9 @@ class PretrainingSettings(PretrainingConfig):
       teacher: the folder or checkpoint of the teacher of a distillation; None without one.
       teacher_sha256: a hash of the teacher's weights, 64 hexadecimal digits; "" without one.
       data: for each phase, by its sequence length as text such as "128", or for a later corpus such
-        as "128 from step 264000", the counts of its examples by their names, and
-        `documents_sha256`, a hash of the documents that they are made of; for the model card. Empty
-        for a converted model.
+        as "128 from step 264000", the counts of its examples by their names,
+        `documents_sha256`, a hash of the documents that they are made of, and `examples_sha256`, of
+        the examples; for the model card, and for a run that continues. Empty for a converted model.
       chosen_precision: what the run computes in, "float32" or "bfloat16", as `run.precision` or, if
         that is "auto", the device had it; "" for a converted model.
       family: the family of `transformers` that a converted model came in as, one of

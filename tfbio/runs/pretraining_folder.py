@@ -4,6 +4,7 @@
 """
 
 import dataclasses
+import hashlib
 import json
 import os
 
@@ -11,6 +12,7 @@ import tensorflow as tf
 
 from tfbio.base import file_paths, json_files, storage
 from tfbio.base.errors import UserError
+from tfbio.base.manifests import Manifest
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.objectives.pretraining_files import PretrainingSettings
 from tfbio.runs.pretraining_data import Data
@@ -19,7 +21,8 @@ from tfbio.training import checkpointing
 from tfbio.weights import checkpoint_settings, checkpoint_source
 
 # Settings that may change when a run continues: some only affect the speed, and the teacher may lie
-# in another folder. A checkpoint that was converted from elsewhere knows its family, and no data.
+# in another folder. A checkpoint that was converted from elsewhere knows its family, and no data;
+# data that is known is compared by itself.
 _NOT_LEARNT = ("comment", "run", "data", "family", "teacher", "chosen_precision")
 
 
@@ -37,8 +40,9 @@ def settings_of(
     Returns:
       A dict of all fields of `PretrainingSettings`: the settings of `config`, and `lower_case`,
       `vocab_sha256`, `init_checkpoint` (None for new weights), `teacher` and `teacher_sha256` (None
-      and "" without one), `data` (see `PretrainingSettings`; a dict of `documents_sha256` and the
-      counts of the examples' manifest for each), and `chosen_precision` and `family` (both "").
+      and "" without one), `data` (see `PretrainingSettings`; a dict of `documents_sha256`,
+      `examples_sha256` and the counts of the examples' manifest for each), and `chosen_precision`
+      and `family` (both "").
 
     Raises:
       UserError: the teacher's weights cannot be read.
@@ -55,12 +59,19 @@ def settings_of(
         data={
             name: {
                 "documents_sha256": own.settings.get("documents_sha256"),
+                "examples_sha256": _sha256_of(own),
                 **own.counts,
             }
             for name, (_, own) in zip(config.phase_names(), data, strict=True)
         },
     )
     return dataclasses.asdict(settings)
+
+
+def _sha256_of(examples: Manifest) -> str:
+    """Returns a hash of what the shards of examples hold, in their order."""
+    shards = [(shard.records, shard.bytes, shard.sha256) for shard in examples.shards]
+    return hashlib.sha256(json.dumps(shards).encode()).hexdigest()
 
 
 def precision_of(model_dir: str) -> str:
@@ -132,6 +143,7 @@ def _require_same_settings(before: dict, settings: dict, model_dir: str) -> None
             f"--teacher={settings['teacher']} has other weights than those that the run in "
             f"{model_dir} began with: give the teacher as it was, or another --model_dir."
         )
+    _require_same_data(before.get("data") or {}, settings["data"], model_dir)
     differing = {}
     for name in settings.keys() - set(_NOT_LEARNT):
         if settings[name] != before[name]:
@@ -152,6 +164,19 @@ def _require_same_settings(before: dict, settings: dict, model_dir: str) -> None
             f"{settings[name]}: give another --model_dir, or the settings it had (in "
             f"{os.path.join(model_dir, 'config.json')})."
         )
+
+
+def _require_same_data(before: dict, data: dict, model_dir: str) -> None:
+    """Refuses to continue on other examples: the order of what is read would be another one."""
+    for phase in before.keys() & data.keys():
+        for name in before[phase].keys() & data[phase].keys():
+            if before[phase][name] != data[phase][name]:
+                raise UserError(
+                    f"the run in {model_dir} began with other examples: their {name} was "
+                    f"{before[phase][name]}, and is {data[phase][name]} now. Give those that it "
+                    "began with, or another --model_dir; --init_checkpoint="
+                    f"{model_dir} then starts from its weights."
+                )
 
 
 def what_is_saved(model_dir: str) -> str:

@@ -1,4 +1,4 @@
-"""Tests what the folder of a pretraining run records: the precision in which it computes."""
+"""Tests what the folder of a pretraining run records: its precision and its examples."""
 
 import dataclasses
 import json
@@ -10,8 +10,11 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
+from data_prep import examples
+from data_prep.running import pipeline
 from tests.pretraining_runs import weights
-from tfbio.runs import pretraining, pretraining_folder
+from tfbio.base.errors import UserError
+from tfbio.runs import pretraining, pretraining_data, pretraining_folder
 
 pytestmark = pytest.mark.usefixtures("pretraining_traced_once")
 
@@ -49,6 +52,39 @@ def test_a_run_continues_in_its_precision_with_the_same_bits(
                 found.get_tensor(name), expected.get_tensor(name), err_msg=f"{name} at {step}"
             )
     assert pretraining_folder.precision_of(folders["in_parts"]) == "bfloat16"
+
+
+def test_a_run_does_not_go_on_with_examples_that_were_made_anew(
+    shallow, documents_folder, vocab_file, examples_folder, tmp_path
+):
+    """Other ones of the same documents, whose counts may be the same, or a part of them."""
+    anew = tmp_path / "anew"
+    settings = examples.ExampleSettings(
+        sequence_length=64, held_out_fraction=0.2, shards=4, seed=1
+    )
+    runner = pipeline.Runner(workers=1)
+    examples.make_examples(documents_folder, vocab_file, anew, settings, runner=runner)
+    moved = shutil.copytree(examples_folder, tmp_path / "moved")
+
+    def prepare(folder, is_new=False):
+        data = pretraining_data.find_examples([str(folder)], [64], shallow.encoder.vocab_size)
+        settings = pretraining_folder.settings_of(shallow, data, "")
+        pretraining_folder.prepare(settings, data, str(tmp_path / "run"), is_new, is_chief=True)
+
+    prepare(examples_folder, is_new=True)
+    prepare(moved)
+    with pytest.raises(UserError, match="began with other examples: their .* or another --model"):
+        prepare(anew)
+    config = tmp_path / "run" / "config.json"
+    before = json.loads(config.read_text())
+    # An older version recorded the counts alone.
+    del before["data"]["64"]["examples_sha256"]
+    config.write_text(json.dumps(before))
+    prepare(moved)
+    before["data"]["64"]["train_examples"] += 1
+    config.write_text(json.dumps(before))
+    with pytest.raises(UserError, match=r"their train_examples was \d+, and is \d+ now"):
+        prepare(moved)
 
 
 def test_a_run_of_an_older_version_was_in_float32(shallow, pretrained, tmp_path):
