@@ -39,11 +39,14 @@ def _batch_slots(
 
     Returns:
       (mean, largest, row_length): the mean number of tokens in a batch over all replicas, the
-      largest number, and the number of tokens in a row of the largest batch.
+      largest number that all replicas work on at a time, and the number of tokens in a row of that.
     """
+    parts = 1 if fixed else config.parts(replicas)
     size, generator = config.train_batch_size, np.random.default_rng(0)
     count = len(features.lengths)
-    batches = [generator.choice(count, size, replace=size > count) for _ in range(_SAMPLE)]
+    # As many windows as divide; `_what_is_refused` says it of those that do not.
+    whole = max(1, size // (replicas * parts)) * replicas * parts
+    batches = [generator.choice(count, whole, replace=whole > count) for _ in range(_SAMPLE)]
     if fixed:
         shapes = fixed_shapes.training_shapes(features.lengths, config, replicas)
         packer = fixed_shapes.FixedShapePacker(features, shapes, replicas, 0, size)
@@ -51,14 +54,31 @@ def _batch_slots(
         largest = shapes[-1]
     else:
         padded_length = 0 if config.run.pack else config.sequence_length
-        plain = packing.Packer(features, size, replicas, 0, padded_length)
+        plain = packing.Packer(features, size, replicas * parts, 0, padded_length)
         used = []
         for chosen in batches:
             rows, length = plain.batch(chosen)[0].arrays["input_ids"].shape
-            used.append(fixed_shapes.Shape(rows * replicas, length))
+            used.append(fixed_shapes.Shape(rows * replicas * parts, length))
         largest = max(used, key=math.prod)
     slots = [shape.rows * shape.row_length for shape in used]
-    return float(np.mean(slots)), math.prod(largest), largest.row_length
+    mean = float(np.mean(slots)) * size / whole
+    return mean, math.prod(largest) // parts, largest.row_length
+
+
+def _what_is_refused(config: FinetuningConfig, replicas: int, fixed: bool) -> str:
+    """Says why a run on so many devices is refused, in a few words; "" if it is not."""
+    size, groups = config.train_batch_size, config.gradient_clip_groups
+    steps = config.run.gradient_accumulation_steps
+    if size % replicas or config.run.eval_batch_size % replicas:
+        return f"  does not divide by {replicas} devices"
+    if groups > 1 and groups % replicas:
+        return f"  gradient_clip_groups does not divide by {replicas} devices"
+    if fixed and (groups > 1 or steps > 1):
+        name = "gradient_clip_groups" if groups > 1 else "run.gradient_accumulation_steps"
+        return f"  {name} needs run.fixed_shapes=never"
+    if size % (replicas * steps):
+        return f"  does not divide by {replicas} devices and {steps} parts"
+    return ""
 
 
 def memory(
@@ -161,8 +181,7 @@ def report(
         sizes = f"{needed / 1e9:,.1f} of {device.memory / 1e9:,.0f}"
         padding = f"{1 - tokens / mean:.1%}"
         note = "" if needed <= device.memory else "  too much"
-        if config.train_batch_size % device.count or config.run.eval_batch_size % device.count:
-            note += f"  does not divide by {device.count} devices"
+        note += _what_is_refused(config, device.count, fixed)
         lines.append(
             f"{each:9}  {precision:8}  {padding:>7}  {sizes:>17}  {seconds / 60:>15,.2g}{note}"
         )

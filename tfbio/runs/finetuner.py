@@ -65,9 +65,7 @@ class Finetuner(Inference):
         self.num_steps = num_steps
         self._replicas = strategy.num_replicas_in_sync
         # Of a replica's examples in a step, worked on one after the other.
-        self._parts = config.run.gradient_accumulation_steps
-        if config.gradient_clip_groups > 1:
-            self._parts = max(1, config.gradient_clip_groups // self._replicas)
+        self._parts = config.parts(self._replicas)
         # The windows that the shapes of training batches were chosen for, and the shapes.
         self._chosen: tuple[Features, list[fixed_shapes.Shape]] | None = None
         with strategy.scope():

@@ -237,6 +237,18 @@ class CommonSettings(BaseSettings):
         """The probability of dropout in the head, of all fine-tuning: in [0, 1)."""
         return self.head_dropout_prob or self.hidden_dropout_prob
 
+    def parts(self, replicas: int) -> int:
+        """Returns into how many parts of a fine-tuning step each device divides its examples.
+
+        They are those of `run.gradient_accumulation_steps`, or a device's `gradient_clip_groups`.
+
+        Args:
+          replicas: the number of devices that share a batch.
+        """
+        if self.gradient_clip_groups > 1:
+            return max(1, self.gradient_clip_groups // replicas)
+        return self.run.gradient_accumulation_steps
+
     def check_together(self) -> None:
         """Checks the common settings of fine-tuning against each other; returns nothing.
 

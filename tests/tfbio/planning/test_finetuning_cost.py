@@ -72,6 +72,36 @@ def test_what_does_not_fit_is_said():
         report(name="abacus")
 
 
+def in_parts(steps=1, **changes):
+    """Settings whose step is in parts."""
+    run = dataclasses.replace(SETTINGS.run, gradient_accumulation_steps=steps)
+    return dataclasses.replace(SETTINGS, train_batch_size=64, run=run, **changes)
+
+
+def test_a_step_in_parts_takes_the_memory_of_one_part():
+    features = make_pieces([64] * 320)  # a window a row: no padding
+
+    def largest(settings, replicas=1):
+        mean, most, _ = finetuning_cost._batch_slots(features, settings, replicas, fixed=False)
+        assert mean == 64 * 64
+        return most
+
+    assert largest(in_parts()) == 64 * 64
+    assert largest(in_parts(4)) == largest(in_parts(4), replicas=2) == 64 * 64 / 4
+    groups = in_parts(gradient_clip_groups=8, loss_reduction="sum")
+    assert largest(groups) == 64 * 64 / 8
+    assert largest(groups, replicas=2) == 64 * 64 / 4
+
+
+def test_what_a_run_refuses_is_said():
+    assert "divide by 1 devices and 5 parts" in report(in_parts(5), name="h100")
+    assert "accumulation_steps needs run.fixed_shapes=never" in report(in_parts(4), name="tpu-v3-8")
+    groups = in_parts(gradient_clip_groups=4, loss_reduction="sum")
+    assert "gradient_clip_groups does not divide by 8" in report(groups, name="tpu-v3-8")
+    row = report(groups, name="h100").splitlines()[-2]
+    assert row.startswith("h100") and "divide" not in row and "needs" not in row
+
+
 def test_memory_is_that_of_parameters_and_tokens():
     def memory(tokens, name):
         return finetuning_cost.memory(SHAPE, tokens, 128, "bfloat16", name)
