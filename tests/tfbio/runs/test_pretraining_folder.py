@@ -59,9 +59,7 @@ def test_a_run_does_not_go_on_with_examples_that_were_made_anew(
 ):
     """Other ones of the same documents, whose counts may be the same, or a part of them."""
     anew = tmp_path / "anew"
-    settings = examples.ExampleSettings(
-        sequence_length=64, held_out_fraction=0.2, shards=4, seed=1
-    )
+    settings = examples.ExampleSettings(sequence_length=64, held_out_fraction=0.2, shards=4, seed=1)
     runner = pipeline.Runner(workers=1)
     examples.make_examples(documents_folder, vocab_file, anew, settings, runner=runner)
     moved = shutil.copytree(examples_folder, tmp_path / "moved")

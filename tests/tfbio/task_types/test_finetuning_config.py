@@ -9,7 +9,7 @@ from tfbio.task_types.finetuning_config import FinetuningConfig
 @pytest.mark.parametrize(
     "changes, words",
     [
-        (["schedule=cosine"], 'schedule must be linear, triangular or slanted_'),
+        (["schedule=cosine"], "schedule must be linear, triangular or slanted_"),
         (["eval_every_steps=-1"], "eval_every_steps must be at least 0, not -1"),
         (["early_stopping_patience=2"], "it goes with eval_every_steps"),
         (
