@@ -65,6 +65,8 @@ class Electra(keras.layers.Layer):
 
     Args:
       config: all settings; also an attribute.
+      words: the tokens of the vocabulary, which alone replace others; also an attribute. 0: one for
+        each row of the token embeddings, which may have more.
 
     Attributes:
       encoder: the discriminator's `Encoder`.
@@ -77,9 +79,9 @@ class Electra(keras.layers.Layer):
       ConfigError: the generator's sizes do not go together.
     """
 
-    def __init__(self, config: PretrainingConfig):
+    def __init__(self, config: PretrainingConfig, words: int = 0):
         super().__init__(name="electra")
-        self.config = config
+        self.config, self.words = config, words or config.encoder.vocab_size
         shape, deviation = config.encoder, config.encoder.initializer_range
         self.encoder = Encoder(shape, name="discriminator")
         self.generator = self.generator_head = None
@@ -223,6 +225,9 @@ class Electra(keras.layers.Layer):
             logits = self.generator_head(hidden, masked.positions, output_weights)
         # No gradient flows through the sample (section 2): it is an integer.
         sharpened = logits if config.temperature == 1.0 else logits / config.temperature
+        if self.words < config.encoder.vocab_size:
+            is_word = tf.range(config.encoder.vocab_size) < self.words
+            sharpened = tf.where(is_word, sharpened, sharpened.dtype.min)
         if config.disallow_correct:
             sharpened -= 1000.0 * tf.one_hot(masked.ids, config.encoder.vocab_size)
         draw = whole(part.uniform(masked.ids.shape, sample_seed))

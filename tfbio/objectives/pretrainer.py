@@ -89,7 +89,8 @@ class Pretrainer:
             keras.utils.set_random_seed(config.seed)
             of_training = {}  # arguments of its metrics alone
             if config.objective == "electra":
-                self.model, make_metrics = Electra(config), ElectraMetrics
+                self.model = Electra(config, self.masking.vocab_size)
+                make_metrics = ElectraMetrics
             elif teacher is not None:
                 self.model = Student(config, teacher)
                 make_metrics = partial(DistillationMetrics, config.distillation)

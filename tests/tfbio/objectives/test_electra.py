@@ -186,6 +186,22 @@ def test_without_a_generator_any_word_is_as_likely(recording):
     assert stats.chisquare(np.bincount(np.concatenate(replaced), minlength=200)).pvalue > 1e-4
 
 
+@pytest.mark.parametrize("without_generator", [True, False])
+def test_rows_that_are_no_words_replace_none(recording, without_generator):
+    """The token embeddings of a model from elsewhere may have more rows than the vocabulary."""
+    settings = dataclasses.replace(recorded_config(), uniform_generator=without_generator)
+    words = settings.encoder.vocab_size // 2
+    masked = without_repeats(recording.masked(0))
+    masked = masked._replace(input_ids=masked.input_ids % words, ids=masked.ids % words)
+    batch = recording.batch | {"input_ids": recording.batch["input_ids"] % words}
+    drawn = {}
+    for known in (0, words):
+        model = electra.Electra(settings, known)
+        drawn[known] = model(batch, masked, tf.constant([3, 4])).corrupted_ids.numpy()
+    assert drawn[0].max() >= words > drawn[words].max()
+    assert (drawn[words] != batch["input_ids"].numpy()).sum() > 10
+
+
 def test_temperature_and_disallow_correct(recording, model):
     masked = without_repeats(recording.masked(0))
     hidden = masked.weights.numpy() > 0
