@@ -7,8 +7,9 @@ B-TYPE, I-TYPE), and a blank line after each sentence. Mentions that do not fit:
 - a mention that goes over the end of a sentence joins the two;
 - the later one of two mentions that overlap has the words of both (BLUE's create_clefe_bert.py,
   bio-lm's preprocess_i2b2_2012_ner.py);
-- each part of a mention in parts is an entity. BLUE goes on with I after the gap, which is scored
-  as the same by the rule of `conlleval`;
+- each part of a mention in parts, or that a later one has divided, is an entity. BLUE goes on with
+  I after the gap, which is scored as the same by the rule of `conlleval`, unless a mention of the
+  same type ends right before;
 - a mention without a word has no tag.
 
 `say` prints how many there are of each; mentions that are left without a word are lines of
@@ -108,16 +109,16 @@ def tagged(
                 id_ = f"{name}.{mention.parts[0][0]}-{mention.parts[-1][1]}"
                 left.append((id_, name, "overwritten" if own else "no_word"))
     rows: list[tuple[str, ...]] = [(f"-DOCSTART- ({name})",), ("",)]
-    before = "O"
+    before = -1  # the mention that has the word before
     for place, (start, end) in enumerate(words):
         if place in firsts:
             rows.append(("",))
-            before = "O"
+            before = -1
         tag = tags[place]
-        if tag[0] == "I" and before[1:] != tag[1:]:
+        if tag[0] == "I" and before != owner[place]:
             tag = f"B{tag[1:]}"
         rows.append((text[start:end], tag))
-        before = tag
+        before = owner[place]
     return [*rows, ("",)]
 
 

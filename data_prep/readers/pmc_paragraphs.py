@@ -46,15 +46,20 @@ class Paragraph(NamedTuple):
     """A paragraph, a caption or a table's row of a PMC article, as a reader sees it.
 
     Attributes:
-      section: the titles of the sections around it, joined with " > "; "" outside of them.
+      titles: the titles of the sections around it, the outermost first.
       kind: "paragraph"; "caption", a title or paragraph of a figure's, table's or supplement's
         caption; or "table", the cells of one row, joined with " | ".
       text: its text, in one line, never empty.
     """
 
-    section: str
+    titles: tuple[str, ...]
     kind: str
     text: str
+
+    @property
+    def section(self) -> str:
+        """The titles of the sections around a paragraph, joined with " > "; "" outside of them."""
+        return " > ".join(self.titles)
 
 
 def clean(part: etree._Element) -> None:
@@ -88,31 +93,35 @@ def read(part: etree._Element) -> list[Paragraph]:
         the file does not declare.
     """
     paragraphs: list[Paragraph] = []
-    _walk(part, "", PARAGRAPH, paragraphs, 0)
+    _walk(part, (), PARAGRAPH, paragraphs, 0)
     return paragraphs
 
 
 def _walk(
-    element: etree._Element, section: str, kind: str, paragraphs: list[Paragraph], depth: int
+    element: etree._Element,
+    titles: tuple[str, ...],
+    kind: str,
+    paragraphs: list[Paragraph],
+    depth: int,
 ) -> None:
     """Appends the paragraphs in an element to `paragraphs`, in reading order."""
     if depth > _MAX_DEPTH:
         raise BadFile(f"its sections, lists and tables are nested deeper than {_MAX_DEPTH}.")
     if element.tag in ("table", "array"):
-        return _rows(element, section, paragraphs, depth)
+        return _rows(element, titles, paragraphs, depth)
     if element.tag in _CAPTIONED:
         kind = CAPTION
     if _is_flat(element):
-        return _append(element, section, kind, paragraphs)
+        return _append(element, titles, kind, paragraphs)
     floats = _take_floats(element) if element.tag == "p" else []
     heading = _take_heading(element) if element.tag in _SECTIONS else ""
-    inner = " > ".join(filter(None, (section, heading))) if heading else section
+    inner = (*titles, heading) if heading else titles
     before = len(paragraphs)
     _walk_children(element, inner, kind, paragraphs, depth)
     for float_ in floats:
         _walk(float_, inner, kind, paragraphs, depth + 1)
     if heading and len(paragraphs) == before:
-        paragraphs.append(Paragraph(section, kind, heading))  # no paragraph has it as its section
+        paragraphs.append(Paragraph(titles, kind, heading))  # no paragraph has it as its section
 
 
 def _take_floats(paragraph: etree._Element) -> list[etree._Element]:
@@ -140,7 +149,11 @@ def _take_heading(section: etree._Element) -> str:
 
 
 def _walk_children(
-    element: etree._Element, section: str, kind: str, paragraphs: list[Paragraph], depth: int
+    element: etree._Element,
+    titles: tuple[str, ...],
+    kind: str,
+    paragraphs: list[Paragraph],
+    depth: int,
 ) -> None:
     """Appends the paragraphs in the children of an element, and in the text between them."""
     lead = ""
@@ -151,21 +164,21 @@ def _walk_children(
         if child.tag not in _BLOCKS and _is_flat(child):
             run.append(child)
             continue
-        _append(run, section, kind, paragraphs)
+        _append(run, titles, kind, paragraphs)
         run = etree.Element("p")
         run.text, child.tail = child.tail, None
         first = len(paragraphs)
-        _walk(child, section, kind, paragraphs, depth + 1)
+        _walk(child, titles, kind, paragraphs, depth + 1)
         if child.tag in _LEADS:
-            lead = " ".join([lead, _joined(paragraphs[first:], section)]).strip()
+            lead = " ".join([lead, _joined(paragraphs[first:], titles)]).strip()
             del paragraphs[first:]
         elif lead and len(paragraphs) > first:
             led = paragraphs[first]
             paragraphs[first] = led._replace(text=f"{lead}: {led.text}")
             lead = ""
-    _append(run, section, kind, paragraphs)
+    _append(run, titles, kind, paragraphs)
     if lead:
-        paragraphs.append(Paragraph(section, kind, lead))
+        paragraphs.append(Paragraph(titles, kind, lead))
 
 
 def _is_flat(element: etree._Element) -> bool:
@@ -181,26 +194,30 @@ def _is_inside(float_: etree._Element, paragraph: etree._Element) -> bool:
     return outer is not paragraph
 
 
-def _append(run: etree._Element, section: str, kind: str, paragraphs: list[Paragraph]) -> None:
+def _append(
+    run: etree._Element, titles: tuple[str, ...], kind: str, paragraphs: list[Paragraph]
+) -> None:
     """Appends the text of inline markup as a paragraph, unless it is empty."""
     if len(run) or run.text:
         content = text(run)
         if content and not (kind == CAPTION and _DOWNLOAD.fullmatch(content)):
-            paragraphs.append(Paragraph(section, kind, content))
+            paragraphs.append(Paragraph(titles, kind, content))
 
 
-def _joined(paragraphs: Sequence[Paragraph], section: str) -> str:
+def _joined(paragraphs: Sequence[Paragraph], titles: tuple[str, ...]) -> str:
     """Joins the text of paragraphs, with the titles of the sections that begin among them."""
-    words, before = [], section
+    words, before = [], titles
     for paragraph in paragraphs:
-        if paragraph.section not in (section, before):
-            words.append(paragraph.section.removeprefix(section).removeprefix(" > "))
+        if paragraph.titles not in (titles, before):
+            words.append(" > ".join(paragraph.titles[len(titles) :]))
         words.append(paragraph.text)
-        before = paragraph.section
+        before = paragraph.titles
     return " ".join(words)
 
 
-def _rows(table: etree._Element, section: str, paragraphs: list[Paragraph], depth: int) -> None:
+def _rows(
+    table: etree._Element, titles: tuple[str, ...], paragraphs: list[Paragraph], depth: int
+) -> None:
     """Appends each row of a table as a paragraph."""
     for row in table.iterdescendants("tr", "row"):
         if next(row.iterancestors("table", "array")) is not table:
@@ -208,8 +225,8 @@ def _rows(table: etree._Element, section: str, paragraphs: list[Paragraph], dept
         cells = []
         for cell in row:
             inside: list[Paragraph] = []
-            _walk(cell, section, TABLE, inside, depth + 1)
-            cells.append(_joined(inside, section))
+            _walk(cell, titles, TABLE, inside, depth + 1)
+            cells.append(_joined(inside, titles))
         content = " | ".join(filter(None, cells))
         if content:
-            paragraphs.append(Paragraph(section, TABLE, content))
+            paragraphs.append(Paragraph(titles, TABLE, content))

@@ -196,9 +196,9 @@ def _of_full_text(article: pmc_article.FullText) -> Document:
         (article.abstract, "abstract"),
         (article.body, pmc_paragraphs.PARAGRAPH),
     ):
-        around: list[str] = []
+        around: tuple[str, ...] = ()
         for paragraph in paragraphs:
-            titles = paragraph.section.split(" > ") if paragraph.section else []
+            titles = paragraph.titles
             new = titles[len(os.path.commonprefix([around, titles])) :]
             parts += [("heading", title) for title in new]
             own = kind if paragraph.kind == pmc_paragraphs.PARAGRAPH else paragraph.kind

@@ -54,6 +54,14 @@ def made(text, *mentions, **settings):
         ),
         ("a b c", [("x", (0, 5)), ("y", (2, 3))], "a/B-x b/B-y c/B-x", {clinical_notes.OVERLAPPED}),
         ("a b c", [("y", (2, 3)), ("x", (0, 5))], "a/B-x b/I-x c/I-x", {clinical_notes.OVERLAPPED}),
+        # What is left of a mention behind a later one is no part of that.
+        ("a b c", [("x", (0, 5)), ("x", (2, 3))], "a/B-x b/B-x c/B-x", {clinical_notes.OVERLAPPED}),
+        (
+            "a b c",
+            [("x", (0, 1), (4, 5)), ("x", (2, 3))],
+            "a/B-x b/B-x c/B-x",
+            {clinical_notes.IN_PARTS},
+        ),
         # Sentences.
         ("No pain.\nNo fever.", [], "No/O pain/O ./O | No/O fever/O ./O", set()),
         ("\n\na\n\n\nb\n", [], "a/O | b/O", set()),

@@ -67,7 +67,7 @@ def test_metadata(tmp_path):
         "<trans-abstract><p>Voir.</p></trans-abstract>"
     )
     result = read(tmp_path, more=more, attributes='xml:lang="EN-us" article-type="letter"')
-    assert result.abstract == (pmc_paragraphs.Paragraph("Aim", "paragraph", "To see."),)
+    assert result.abstract == (pmc_paragraphs.Paragraph(("Aim",), "paragraph", "To see."),)
     assert (result.language, result.article_type, result.retracted) == ("en", "letter", True)
     assert (result.title, result.body) == ("A title", ())
     assert read(tmp_path).retracted is False

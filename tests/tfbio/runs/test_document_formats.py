@@ -13,6 +13,18 @@ from tests import html_pages
 from tfbio.runs import document_formats, predict
 
 
+def test_a_title_with_a_greater_sign_is_one_heading(tmp_path):
+    """ " > " joins the titles of sections in the form of documents, and is text in a title."""
+    section = "<sec><title>{}</title>{}</sec>"
+    inner = section.format("BMI > 25 kg", "<p>Second.</p>")
+    body = section.format("Age > 60", f"<p>First.</p>{inner}")
+    article = f"""<article><front><article-meta><title-group><article-title>Risk</article-title>
+      </title-group></article-meta></front><body>{body}</body></article>"""
+    (tmp_path / "a.nxml").write_text(article)
+    (document,) = document_formats.read(str(tmp_path / "a.nxml"))
+    assert document.text == "Risk\nAge > 60\nFirst.\nBMI > 25 kg\nSecond."
+
+
 @pytest.mark.parametrize("name", ["6605965a.nxml", "package.tar.gz"])
 def test_full_texts_of_pmc_are_annotated(make_trial, cpu, tmp_path, capsys, name):
     """In each form the text and the offsets fit, as the packages of the formats read them."""

@@ -390,6 +390,8 @@ def test_a_table_with_more_rows_than_tokens_comes_in_is_trained_and_goes_out(
     # Another token in place of a masked one is a token of the vocabulary.
     tokenizer = load_fast_tokenizer(examples_folder / "vocab.txt")
     assert Pretrainer(settings, tokenizer, cpu).masking.vocab_size == words
+    electra = dataclasses.replace(settings, objective="electra", sentence_pair_head=False)
+    assert Pretrainer(electra, tokenizer, cpu).model.words == words
 
 
 @pytest.mark.parametrize(
