@@ -34,7 +34,9 @@ def written_whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
     """Opens a file in storage for writing; it gets its name when the block ends without an error.
 
     It is a context manager for local and object storage. After an error in the block nothing is
-    left of the file, and an earlier file stays.
+    left of the file, and an earlier file stays. A link stays a link, the file that it names is
+    written, and an earlier file keeps its permissions. What is no file, such as a pipe or /dev/null,
+    is written to as it is.
 
     Args:
       path: the file; its folder must exist.
@@ -54,11 +56,18 @@ def written_whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
             stream.flush()
             target.fs.put_file(stream.name, target.path)
         return
+    target = target.resolve()
+    if target.exists() and not target.is_file():
+        with naming(path), open(target, "wb") as stream:
+            yield stream
+        return
     # A name that no other process uses, on any machine.
     temporary = target.with_name(f"{target.name}.{uuid.uuid4().hex}.tmp")
     try:
         with naming(path):
             with open(temporary, "wb") as stream:
+                if target.exists():
+                    shutil.copymode(target, temporary)
                 yield stream
                 stream.flush()
                 os.fsync(stream.fileno())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, NamedTuple
+from typing import Any
 
 # How long the first request of a batch waits for others, in seconds. While a batch is computed the
 # next requests wait anyway, so this counts only where there are few.
@@ -20,11 +21,17 @@ _CHARACTERS = 32_000
 _Input = str | tuple[str, str]
 
 
-class _Job(NamedTuple):
+@dataclasses.dataclass
+class _Job:
     """The texts or pairs of a request, and where their results go."""
 
     texts: Sequence[_Input]
     future: Future
+
+    def forget_if_cancelled(self, future: Future) -> None:
+        """Lets go of the texts of a request that was given up, which waits in the queue no less."""
+        if future.cancelled():
+            self.texts = ()
 
     def characters(self) -> int:
         """Returns how many characters all texts have together."""
@@ -64,7 +71,8 @@ class Batcher:
     def submit(self, texts: Sequence[_Input]) -> Future[list[Any]]:
         """Queues the texts of a request for the batcher's thread.
 
-        A request that is cancelled before its batch begins is left out of it.
+        A request that is cancelled before its batch begins is left out of it, and its texts take no
+        memory any more.
 
         Args:
           texts: texts or pairs of texts, one at least.
@@ -74,6 +82,7 @@ class Batcher:
           these texts; the other requests of a batch are then computed alone, and get their results.
         """
         job = _Job(texts, Future())
+        job.future.add_done_callback(job.forget_if_cancelled)
         self._jobs.put(job)
         return job.future
 

@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -37,6 +38,31 @@ def test_a_file_appears_whole_or_not_at_all(folder):
     with storage.open_for_parts(path) as stream:
         stream.seek(2)
         assert stream.read(2) == b"rs"
+
+
+def test_links_and_permissions_stay(tmp_path):
+    file, link = tmp_path / "of" / "a.bin", tmp_path / "link.bin"
+    file.parent.mkdir()
+    link.symlink_to("of/a.bin")  # there is none yet
+    for content in (b"first", b"second"):
+        with storage.written_whole(link) as stream:
+            stream.write(content)
+        assert link.is_symlink() and file.read_bytes() == content
+        file.chmod(0o600)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_a_pipe_is_written_to_as_it_is(tmp_path):
+    pipe, read = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
+    reader.start()
+    storage.write_text(pipe, "text")
+    reader.join(timeout=30)
+    assert read == [b"text"] and pipe.is_fifo()
+    storage.write_text("/dev/null", "text")
+    assert os.path.exists("/dev/null") and not os.path.isfile("/dev/null")
 
 
 def test_what_a_killed_writer_left_half_written_goes(tmp_path):

@@ -1,6 +1,7 @@
 """Requests share batches: each gets its own results, and a bad one fails alone."""
 
 import threading
+import weakref
 
 import pytest
 
@@ -62,6 +63,23 @@ def test_a_request_that_is_given_up_is_not_computed(held):
     compute.released.set()
     assert other.result(30) == [5]
     assert compute.batches == [["first"], ["other"]]
+
+
+class Texts(list):
+    """A list that a weak reference can be had of."""
+
+
+def test_the_texts_of_a_request_that_is_given_up_take_no_memory(held):
+    """They wait behind the batch that is computed, uncounted, for as long as it takes."""
+    batcher, compute, _, _ = held
+    texts = Texts(["a" * 1_000_000])
+    left, given_up = weakref.ref(texts), batcher.submit(texts)
+    del texts
+    assert left() is not None
+    given_up.cancel()
+    assert left() is None
+    compute.released.set()
+    assert batcher.submit(["other"]).result(30) == [5]
 
 
 def test_a_batch_ends_with_32000_characters(held):
