@@ -34,9 +34,8 @@ def written_whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
     """Opens a file in storage for writing; it gets its name when the block ends without an error.
 
     It is a context manager for local and object storage. After an error in the block nothing is
-    left of the file, and an earlier file stays. A link stays a link, the file that it names is
-    written, and an earlier file keeps its permissions. What is no file, such as a pipe or /dev/null,
-    is written to as it is.
+    left of the file, and an earlier file stays. A link stays a link, whose file is written, and an
+    earlier file keeps its permissions. What is no file, such as a pipe, is written to as it is.
 
     Args:
       path: the file; its folder must exist.

@@ -21,6 +21,7 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 import tfbio
 from tfbio.base import file_paths, storage
 from tfbio.export import reproduction
+from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.task_types import finetuning_files
 from tfbio.task_types.finetuning_config import FinetuningConfig, RunConfig
 from tfbio.task_types.finetuning_files import TrialScores
@@ -225,7 +226,7 @@ def _of_run(source: str, settings: dict) -> Iterator[str]:
         first = last
     if seen == seen:
         yield f"So it saw {seen:,.3g} tokens, padding not counted."
-    yield from _recipe(config)
+    yield from _recipe(config, PretrainingConfig())
     for phase, counts in data.items():
         known = {name: counts[name] for name in _COUNTS if name in counts}
         if known:
@@ -247,7 +248,6 @@ def _step(source: str) -> int:
 
 def _of_trial(source: str, settings: RunConfig, scores: TrialScores) -> Iterator[str]:
     """Yields the lines on fine-tuning."""
-    config = fine_tuned.config_for_new_text(settings)
     start = _base(settings.init_checkpoint)
     yield from ["", "## Fine-tuning", ""]
     if settings.from_scratch:
@@ -255,7 +255,7 @@ def _of_trial(source: str, settings: RunConfig, scores: TrialScores) -> Iterator
     else:
         yield f"On `{settings.task}`, from the encoder of `{start}`."
     yield f"The weights are those after step {scores.step:,}, of seed {scores.seed}."
-    yield from _recipe(config)
+    yield from _recipe(settings, FinetuningConfig())
     yield from ["", "## Data", ""]
     rows = [(split, f"`{value}`") for split, value in settings.data_sha256.items()]
     yield from _table(("split", "SHA-256 of the file"), rows)
@@ -278,13 +278,13 @@ def _of_trial(source: str, settings: RunConfig, scores: TrialScores) -> Iterator
         ]
 
 
-def _recipe(config) -> Iterator[str]:
+def _recipe(config, default: PretrainingConfig | FinetuningConfig) -> Iterator[str]:
     """Yields a table of the settings that are not the defaults of this version."""
-    rows = list(_differing(config, type(config)()))
+    rows = list(_differing(config, default))
     yield from ["", "## Recipe", ""]
     if config.comment:
         yield from [config.comment, ""]
-    command = "run_finetuning.py" if isinstance(config, FinetuningConfig) else "run_pretraining.py"
+    command = f"run_{'finetuning' if isinstance(default, FinetuningConfig) else 'pretraining'}.py"
     if not rows:
         yield f"All settings are the defaults of `{command}`."
         return
@@ -295,7 +295,7 @@ def _recipe(config) -> Iterator[str]:
 
 def _differing(config, default, prefix: str = "") -> Iterator[tuple[str, str, str]]:
     """Yields name, value and default of each setting of learning that is not the default."""
-    for field in dataclasses.fields(config):
+    for field in dataclasses.fields(default):
         value, usual = getattr(config, field.name), getattr(default, field.name)
         if field.name in ("comment", "run") or value == usual:
             continue

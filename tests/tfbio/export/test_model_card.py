@@ -79,7 +79,9 @@ def test_of_a_pretraining_run(pretrained, examples_folder, tmp_path):
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_of_a_trial(seeds, make_trial, tmp_path):
     known = {"entity_type": "Disease", "words": "punctuation"}
-    trial, settings = make_trial("tagging", ["O", "B", "I"], known, common={"learning_rate": 0.125})
+    trial, settings = make_trial(
+        "tagging", ["O", "B", "I"], known, common={"learning_rate": 0.125}, early_cut=True
+    )
     scores = TrialScores(seed=7, step=1234, dev=DEV, test=TEST)
     json_files.write(Path(trial, "scores.json"), scores)
     summary = RunScores(
@@ -135,6 +137,8 @@ def test_of_a_trial(seeds, make_trial, tmp_path):
     assert "from the encoder of `model`." in card.text and "/home/me" not in card.text
     assert "after step 1,234, of seed 7" in card.text and "As in the paper." in card.text
     assert "| `learning_rate` | 0.125 | 0.0002 |" in card.text
+    # Prediction does not cut, and the run did.
+    assert "| `tagging.early_cut` | true | false |" in card.text
     assert "| f1 | 0.5000 | 0.3000 |" in card.text and "| train | `abc` |" in card.text
     mean = "Over 3 seeds, f1 on test is 0.5000 ± 0.1250 (mean, standard deviation), the median 0.2"
     assert (mean in card.text) == (seeds > 1) and ("Over" in card.text) == (seeds > 1)
