@@ -72,12 +72,13 @@ class Comparison(abc.ABC):
         results: str = "",
         small: bool = False,
     ) -> None:
-        self.folder, self.small = folder, small
+        # The commands run in the folder of this checkout.
+        self.folder, self.small = os.path.abspath(folder), small
         self.makes_documents = not documents
         if documents:
             read_manifest(documents, "documents")
-        self.documents = documents or f"{folder}/documents"
-        self.data = {"sentence_roles": f"{folder}/sentence_roles"}
+        self.documents = os.path.abspath(documents or f"{folder}/documents")
+        self.data = {"sentence_roles": f"{self.folder}/sentence_roles"}
         for pair in task_data:
             task, _, data = pair.partition("=")
             if task not in TASKS or task in self.data or not data:
@@ -87,7 +88,7 @@ class Comparison(abc.ABC):
                 )
             if not os.path.isdir(data):
                 raise errors.UserError(f"--task_data={pair}: {data} is no folder.")
-            self.data[task] = data
+            self.data[task] = os.path.abspath(data)
         self.scores = Path(results or Path(folder, "scores.jsonl"))
         self.records = _read(self.scores)
 

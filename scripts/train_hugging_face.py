@@ -146,7 +146,7 @@ class Run:
         self.trainer = BertPretraining(settings, self.encoder, compiled, attention)
         # What is learnt depends on these.
         learnt = {**dataclasses.asdict(settings), "run": settings.run.precision}
-        read = [texts.examples, type(texts).__name__]
+        read = [texts.examples, *(["Rows"] if isinstance(texts, Rows) else [])]
         self.identity = json.dumps([learnt, *read, compiled, attention], sort_keys=True)
         self.first_step, self.cpu_before = 0, 0.0
         if (path := self.model_dir / CHECKPOINT).exists():
@@ -155,7 +155,7 @@ class Run:
     def train(self) -> None:
         """Takes the steps that are left, and saves the model after the last one."""
         last = self.settings.num_train_steps
-        end = min(last, self.settings.run.stop_at_step or last)
+        end = max(self.first_step, min(last, self.settings.run.stop_at_step or last))
         every = self.settings.run.save_checkpoints_steps
         data = self.texts.training(
             self.settings.train_batch_size, self.settings.seed, self.first_step, end
@@ -231,14 +231,14 @@ def main() -> None:
         "--attention", default="sdpa", choices=["sdpa", "eager"], help="sdpa is the fused one"
     )
     flags = parser.parse_args()
-    if Path(flags.model_dir, RESULT).exists():
-        print(f"{flags.model_dir} is complete.")
-        return
     torch.set_num_threads(os.cpu_count() or 1)
     settings = config.load(PretrainingConfig, "", flags.set)
     texts = Rows(flags.examples) if flags.rows else Blocks(flags.documents, flags.examples)
     pretraining = Run(settings, texts, flags.model_dir, flags.compile, flags.attention)
-    pretraining.train()
+    if Path(flags.model_dir, RESULT).exists():
+        print(f"{flags.model_dir} is complete.")
+    else:
+        pretraining.train()
 
 
 if __name__ == "__main__":

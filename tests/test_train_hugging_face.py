@@ -1,6 +1,7 @@
 """Hugging Face's pretraining at a budget: its loss, and how it goes on."""
 
 import json
+import sys
 
 import pytest
 import torch
@@ -21,11 +22,15 @@ CHANGES = {
 STEPS = 8
 
 
-def settings_of(**changes):
+def options_of(**changes):
     settings = ARMS["hugging_face_mlm"].settings(2000, STEPS, 4, 2e-2, seed=1)
-    options = flags(
+    return flags(
         ENCODERS["1x64"] | settings | CHANGES | {"encoder.hidden_dropout_prob": 0.1} | changes
     )
+
+
+def settings_of(**changes):
+    options = options_of(**changes)
     return config.load(PretrainingConfig, "", options.replace("--set ", "").split())
 
 
@@ -129,7 +134,21 @@ def test_a_run_that_was_killed_goes_on_to_the_same_weights(trained, make, tmp_pa
     assert other["cpu_seconds"] > before["cpu_seconds"]
     # It has learnt something: all words alike have a loss of log(2000) = 7.60.
     assert one["held_out"]["loss"] < 7.4
+    make(folder, kind, **{"run.stop_at_step": 5}).train()  # it is beyond
     others = "rows" if kind == "blocks" else "blocks"
     for other in ({"learning_rate": 1e-3}, {"attention": "eager"}, {"kind": others}):
         with pytest.raises(UserError, match="a run of other settings"):
             make(folder, **{"kind": kind} | other)
+
+
+def test_a_complete_run_is_complete_for_its_own_settings_alone(trained, monkeypatch, capsys):
+    run = trained["rows"]
+    command = f"_ --rows --examples={run.texts.examples} --model_dir={run.model_dir} "
+    threads = torch.get_num_threads()
+    monkeypatch.setattr(sys, "argv", (command + options_of()).split())
+    train_hugging_face.main()
+    assert capsys.readouterr().out == f"{run.model_dir} is complete.\n"
+    monkeypatch.setattr(sys, "argv", (command + options_of(seed=7)).split())
+    with pytest.raises(UserError, match="a run of other settings"):
+        train_hugging_face.main()
+    torch.set_num_threads(threads)

@@ -107,9 +107,11 @@ def read_own_table(
     # Sets of labels may all differ: where the first line names them, it is believed.
     guesses = label == "label" or (label == "labels" and header is None)
     if guesses and labels is None and len(examples) >= 10:
-        # Labels repeat themselves more than texts do, but for the smallest files.
-        values = {held: len({getattr(x, held) for x in examples}) for held in wanted}
-        fewest = min(wanted, key=values.__getitem__)
+        # Labels repeat themselves more than texts do, but for the smallest files. Second texts may
+        # be few, such as the aspects of an opinion: where the first line names them, it is believed.
+        compared = [held for held in wanted if held != "pair" or header is None]
+        values = {held: len({getattr(x, held) for x in examples}) for held in compared}
+        fewest = min(compared, key=values.__getitem__)
         if values[fewest] < values["label"]:
             guess = stands_in("label", [columns.index(fewest)])
             raise mistake((path, 1), f"expected the columns {', '.join(columns)}{guess}")

@@ -84,7 +84,7 @@ def describe(task: str, examples: Sequence[Example]) -> TestSet:
     """Describes a test set, published or a run's: counts its examples, and hashes their content.
 
     Args:
-      task: the name of a task, one of `task_table.TASKS`.
+      task: the name of a task, one of `task_table.TASKS` or `own_data.OWN`.
       examples: the test examples, as the task's files or a run's predictions have them.
 
     Returns:
@@ -94,9 +94,12 @@ def describe(task: str, examples: Sequence[Example]) -> TestSet:
       KeyError: there is no such task.
     """
     # Imported late: it imports TensorFlow, which takes seconds.
-    from tfbio.task_types import types
+    from tfbio.task_types import own_data, types
 
-    task_type = types.TYPES[task_table.TASKS[task].task_type]
+    if task in own_data.OWN:
+        task_type, _ = own_data.OWN[task]
+    else:
+        task_type = types.TYPES[task_table.TASKS[task].task_type]
     pairs = [task_type.content(example) for example in examples]
     labelled = sorted(_hash(pair) for pair in pairs)
     texts = sorted(_hash(text) for text, _ in pairs)

@@ -158,14 +158,20 @@ def run(
     began = [each for each in runs if finetuning_folder.began(each.output_dir)]
     first = (began or runs)[0].output_dir
     runs = [dataclasses.replace(each, precision_of=first) for each in runs]
+    has_weights = True  # those that were chosen
     for number, (each, row) in enumerate(zip(runs, rows, strict=True), start=1):
         of.say(f"Setting {number} of {len(rows)}: {row['folder']}")
         row |= _scores_on_dev(each)
         if keep_weights == "best" and of.is_chief:
-            _keep_best(runs, rows[:number])
+            has_weights = _keep_best(runs, rows[:number])
     chosen = _chosen(rows)
     if chosen is None:
         raise UserError("no setting could be trained: try lower learning rates.")
+    if not has_weights:
+        of.say(
+            f"{chosen['folder']} has no weights: a sweep with more settings removed them. Remove "
+            "the folder and run the same command to have them."
+        )
     # All trials are there: this only sums them up.
     scores = _finetune(runs[rows.index(chosen)])
     summary = {
@@ -207,19 +213,20 @@ def _chosen(rows: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     return max(trained, key=lambda row: row["mean"], default=None)  # the first of equals
 
 
-def _keep_best(runs: Sequence[finetuning.Run], rows: Sequence[dict[str, Any]]) -> None:
-    """Removes the weights of all trials but the best one of the settings chosen so far."""
+def _keep_best(runs: Sequence[finetuning.Run], rows: Sequence[dict[str, Any]]) -> bool:
+    """Removes the weights of all trials but the best one of the settings chosen so far.
+
+    Returns False if an earlier command removed those, too.
+    """
     from tfbio.runs import kept_weights
 
-    chosen = _chosen(rows)
+    chosen, has_weights = _chosen(rows), True
     for run, row in zip(runs, rows, strict=False):
-        if row is not chosen:
+        if row is chosen:
+            has_weights = kept_weights.keep_best(run.output_dir)
+        else:
             kept_weights.remove_all(run.output_dir)
-        elif not kept_weights.keep_best(run.output_dir):
-            run.say(
-                f"{row['folder']} has no weights: a sweep with more settings removed them. Remove "
-                "the folder and run the same command to have them."
-            )
+    return has_weights
 
 
 def _scores_on_dev(run: finetuning.Run) -> dict[str, Any]:

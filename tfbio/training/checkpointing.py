@@ -146,7 +146,7 @@ def checkpoints_in(folder: str) -> tuple[Any, list[str]]:
         if indices or tf.io.gfile.exists(index):
             raise CheckpointError(
                 f"{index}, which names the newest checkpoint, is missing or damaged: write it as "
-                "the line 'model_checkpoint_path: \"ckpt-N\"', or give another --model_dir."
+                f"the line 'model_checkpoint_path: \"ckpt-N\"', or remove {folder} to start anew."
             )
         return None, []
     newest = state.model_checkpoint_path

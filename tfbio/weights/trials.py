@@ -30,6 +30,8 @@ def trials_in(folder: str) -> list[str]:
 def best_trial(folder: str) -> tuple[str, str]:
     """Finds the trial of a fine-tuning run with the best score on dev; of equals, the first seed.
 
+    Where the run has its `scores.json`, trials of other seeds, which were made before, do not count.
+
     Args:
       folder: the folder of the run.
 
@@ -40,7 +42,11 @@ def best_trial(folder: str) -> tuple[str, str]:
     Raises:
       UserError: the folder holds no trial, or no scores to choose one by.
     """
-    scores = {trial: finetuning_files.read_trial(trial).dev for trial in trials_in(folder)}
+    found = trials_in(folder)
+    if os.path.isfile(os.path.join(folder, finetuning_files.SCORES)):
+        seeds = {trial.seed for trial in finetuning_files.read_scores(folder).trials}
+        found = [trial for trial in found if int(trial.rpartition("_")[2]) in seeds] or found
+    scores = {trial: finetuning_files.read_trial(trial).dev for trial in found}
     if not scores:
         raise UserError(
             f"{folder} holds no trial of a fine-tuned model: give the --output_dir of a finished "

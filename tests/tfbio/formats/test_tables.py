@@ -107,3 +107,13 @@ def test_a_table_of_texts_that_is_not_so(tmp_path, text, words):
     path.write_text(text)
     with pytest.raises(TaskFileError, match=words):
         read_unlabelled_table(str(path))
+
+
+def test_a_first_line_that_names_second_texts_is_believed(write):
+    """There may be fewer of them than labels, such as two aspects of an opinion of three."""
+    rows = [f"text {n}\t{('efficacy', 'safety')[n % 2]}\t{'abc'[n % 3]}" for n in range(12)]
+    wanted = ("text", "pair", "label")
+    read = read_own_table(write("\n".join(["text\tpair\tlabel", *rows])), wanted)
+    assert [(each.pair, each.label) for each in read[:2]] == [("efficacy", "a"), ("safety", "b")]
+    with pytest.raises(TaskFileError, match="the label seems to stand in column 2"):
+        read_own_table(write("\n".join(rows)), wanted)

@@ -194,3 +194,14 @@ def test_the_table_is_made_by_the_command(tmp_path, monkeypatch, fails_in_one_se
     assert both == "200 test examples, none of the 2 published folds"
     sentence = fails_in_one_sentence(run("--test_set=nothing"))
     assert "--test_set=nothing: expected TASK=FOLDER" in sentence
+
+
+@pytest.mark.parametrize("task", ["classification", "pair", "ner"])
+def test_a_part_of_ones_own_data_is_described(task):
+    """As the report does it of a run with `max_test_examples`."""
+    example = LabelledText("1", "a text", "yes", "another" if task == "pair" else "")
+    if task == "ner":
+        example = TaggedSentence("1", ("a", "text"), ("O", "B"))
+    assert test_sets.compare(task, [example], of=2).aside == "1 of 2 test examples"
+    described = test_sets.describe(task, [example])
+    assert described.examples == 1 and described != test_sets.describe(task, [example, example])

@@ -133,6 +133,30 @@ def test_what_another_sweep_removed_is_said(run_sweep, tmp_path, capsys):
             fine_tuned.find_trial(str(tmp_path / folder))
 
 
+def test_a_sweep_that_is_run_again_has_its_weights_and_says_nothing(run_sweep, tmp_path, capsys):
+    """The first of its settings have none, because a later one is better."""
+    run_sweep(tmp_path)
+    capsys.readouterr()
+    run_sweep(tmp_path)
+    assert "no weights" not in capsys.readouterr().out
+
+
+def test_trials_of_seeds_that_the_run_no_longer_has_do_not_count(tmp_path):
+    """A run of seed 5 in a folder in which seed 0 was better before."""
+    for seed, dev in ((0, 0.9), (5, 0.8), (6, 0.7)):
+        write_trial(tmp_path, seed, dev)
+    every = [finetuning_files.read_trial(str(tmp_path / f"trial_{seed}")) for seed in (5, 6)]
+    scores = finetuning_files.RunScores(
+        **{"task": "bc2gm", "metric": "f1", "init": "model", "trials": every, "std": 0.1},
+        **{"examples": {"dev": [1, 1], "test": [1, 1]}, "mean": 0.4, "median": 0.4},
+    )
+    finetuning_files.json_files.write(tmp_path / "scores.json", scores)
+    best = str(tmp_path / "trial_5"), "the best dev f1 of 2 trial(s), 0.8000"
+    assert trials.best_trial(str(tmp_path)) == best
+    assert kept_weights.keep_best(str(tmp_path))
+    assert [path.parent.name for path in tmp_path.glob("*/model.index")] == ["trial_5"]
+
+
 def test_of_equal_seeds_the_first_stays_by_its_number(tmp_path):
     """`trial_10` stands before `trial_2` in a list of files."""
     for seed, dev in ((10, 0.8), (2, 0.8), (1, 0.5)):
