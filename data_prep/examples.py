@@ -161,6 +161,10 @@ def make_examples(
     )
     steps = {"documents": len(source.shards), **job.shards}
     pipeline.run(add_steps, runner, progress.shown(work, steps))
+    # Of examples that these replace, another vocabulary may be there.
+    own = vocabularies.contents(vocab)
+    for name in {*vocabularies.NAMES, "merges.txt"} - own.keys():
+        file_paths.at(output, name).unlink(missing_ok=True)
     vocabularies.copy_vocabulary(vocab, output)
     written = [
         Shard(**step["shard"]) for split in SPLITS for step in work_folder.read_steps(work, split)

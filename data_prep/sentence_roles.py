@@ -89,13 +89,19 @@ def make_sentence_roles(
       number of its sentences. Its `shards` are the three files, whose records are sentences.
 
     Raises:
-      DataError: `documents` is not a whole folder of documents, has no suitable article for one of
-        the splits, or `output` was made with other settings or cannot be written.
+      DataError: `documents` is not a whole folder of documents, has texts with section labels or no
+        suitable article for one of the splits; or `output` was made with other settings, has files
+        that are not of this command, or cannot be written.
       OSError: a file cannot be written.
     """
     from tqdm import tqdm
 
     source = read_manifest(documents, "documents")
+    if source.settings.get("section_labels"):
+        raise DataError(
+            f"the texts in {documents} begin with the labels that the task is about: make "
+            "documents without --section_labels."
+        )
     settings = {
         "documents_sha256": storage.sha256_of(Path(documents) / MANIFEST),
         "held_out_fraction": held_out_fraction,
@@ -106,6 +112,13 @@ def make_sentence_roles(
         messages.say(f"{output} is complete and is reused.")
         return manifest
 
+    others = [f"{split}.tsv" for split in _SPLITS if (output / f"{split}.tsv").exists()]
+    unfinished = (output / MANIFEST).exists() or (output / work_folder.WORK).exists()
+    if others and not unfinished and not overwrite:
+        raise DataError(
+            f"{output / others[0]} is there, and not of this command: give another --output, or "
+            "add --overwrite to replace it."
+        )
     work = work_folder.open_work(output, settings, overwrite)
     articles: Counter[str] = Counter()
     labels_of: dict[str, Counter[str]] = {split: Counter() for split in _SPLITS}

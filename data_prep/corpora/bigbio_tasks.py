@@ -52,7 +52,8 @@ def read_examples(
       schema: "kb", "text", "pairs", "te" or "qa".
       left: a list that gets `(id, path of its file, reason)`, all str, for each mention that is in
         several parts ("discontinuous"), has no offsets ("without_a_place") or overlaps a longer one
-        ("overlaps"), and each question without exactly one answer ("not_one_answer").
+        ("overlaps"), each pair without a label ("without_a_label") and each question without
+        exactly one answer ("not_one_answer").
 
     Returns:
       A dict with the keys "train", "dev" and "test". Each value is a list of rows, tuples of str:
@@ -133,9 +134,15 @@ def _pairs(
     first: str, second: str
 ) -> Callable[[str, list[bigbio.Row], corpus_splits.LeftOut], list[tuple[str, ...]]]:
     """Returns the function from rows to pairs, by the fields of the two texts."""
-    return lambda path, rows, left: [
-        (row["id"], row[first], row[second], row["label"] or "") for row in rows
-    ]
+
+    def pairs(
+        path: str, rows: list[bigbio.Row], left: corpus_splits.LeftOut
+    ) -> list[tuple[str, ...]]:
+        labelled = [row for row in rows if row["label"]]
+        left += [(row["id"], path, "without_a_label") for row in rows if not row["label"]]
+        return [(row["id"], row[first], row[second], row["label"]) for row in labelled]
+
+    return pairs
 
 
 def _answers(

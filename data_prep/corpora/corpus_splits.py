@@ -18,6 +18,10 @@ from tfbio.base import file_paths, messages, storage
 from tfbio.base.held_out import hash_fraction
 
 SPLITS = ("train", "dev", "test")
+_OF_BLURB = (
+    "give a list that can, of BLURB's with --index the folder of this corpus in `indexing` of its "
+    "data_generation.tar.gz."
+)
 
 # The share of documents held out for development where a release has no split for it.
 DEV_FRACTION = 0.1
@@ -114,7 +118,8 @@ def with_development(
                 f"--input holds no note of the {split} set: give the whole release."
             )
     if dev_documents:
-        held = set(read_index(*os.path.split(dev_documents)))
+        remedy = "give a file with the names of notes, one a line."
+        held = set(read_index(*os.path.split(dev_documents), remedy))
         if missing := sorted(held - train.keys()):
             raise released_files.CorpusError(
                 f"{dev_documents} lists {missing[0]}, which is no note for training."
@@ -215,7 +220,7 @@ def say_counts(
         messages.say(f"{split}: {text}")
 
 
-def read_index(folder: str | os.PathLike, name: str) -> list[str]:
+def read_index(folder: str | os.PathLike, name: str, remedy: str = _OF_BLURB) -> list[str]:
     """Reads a released file that lists names, such as BLURB's lists of a corpus's documents.
 
     The names stand one a line, or all in one line between commas.
@@ -223,6 +228,7 @@ def read_index(folder: str | os.PathLike, name: str) -> list[str]:
     Args:
       folder: the folder of the list.
       name: the name of the list's file.
+      remedy: what to do if it cannot be read.
 
     Returns:
       The list of the names, str in the order of the file, none of them empty.
@@ -234,8 +240,5 @@ def read_index(folder: str | os.PathLike, name: str) -> list[str]:
     try:
         text = File(str(path), path.read_bytes()).text()
     except OSError as error:
-        raise CorpusError(
-            f"{path} cannot be read ({messages.reason(error)}): give a list that can, of BLURB's "
-            "with --index the folder of this corpus in `indexing` of its data_generation.tar.gz."
-        ) from error
+        raise CorpusError(f"{path} cannot be read ({messages.reason(error)}): {remedy}") from error
     return [item.strip() for item in text.replace(",", "\n").split("\n") if item.strip()]

@@ -41,8 +41,8 @@ ROW = np.dtype(
 _KEPT = ""
 # The verdicts on a candidate, by its `reason` once `newest` has decided.
 VERDICTS: Sequence[str] = (_KEPT, *articles.REASONS, "superseded", "in_pubmed", "deleted")
-_WITHOUT_TEXT, _SUPERSEDED, _IN_PUBMED, _DELETED = map(
-    VERDICTS.index, ("without_text", "superseded", "in_pubmed", "deleted")
+_WITHOUT_TEXT, _LANGUAGE, _SUPERSEDED, _IN_PUBMED, _DELETED = map(
+    VERDICTS.index, ("without_text", "language", "superseded", "in_pubmed", "deleted")
 )
 # Verdicts on one text of an article that hold for its other text, too.
 _SPREAD = {VERDICTS.index(reason) for reason in articles.REASONS_OF_ARTICLES}
@@ -106,6 +106,9 @@ def _verdicts(rows: np.ndarray) -> list[int]:
         else:
             verdicts.append(_IN_PUBMED if index == inside else _SUPERSEDED)
     spread = [verdicts[i] for i in {*kept, citation} - {None} if verdicts[i] in _SPREAD]
+    if citation is not None and verdicts[citation] != _LANGUAGE:
+        # PubMed says in which language an article is; a full text may not.
+        spread = [verdict for verdict in spread if verdict != _LANGUAGE]
     if withdrawn:
         spread.append(_DELETED)
     for index in kept:

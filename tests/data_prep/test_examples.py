@@ -256,7 +256,13 @@ def test_settings_that_matter_change_the_output(documents_folder, vocab_file, tm
         examples.make_examples(documents_folder, vocab_file, folder, settings, runner=ONE_WORKER)
         return (tmp_path / output / "train-00000-of-00001.tfrecord").read_bytes()
 
+    # The vocabulary of examples before, which these replace.
+    (tmp_path / "a").mkdir()
+    for name in ("vocab.json", "merges.txt"):
+        (tmp_path / "a" / name).touch()
     first = make("a")
+    assert sorted(path.name for path in (tmp_path / "a").glob("vocab*")) == ["vocab.txt"]
+    assert not (tmp_path / "a" / "merges.txt").exists()
     assert make("a") == first
     assert "is complete and is reused" in capsys.readouterr().out
     assert make("b", seed=1) != first

@@ -1,4 +1,6 @@
 import csv
+import json
+import shutil
 
 import pytest
 
@@ -57,6 +59,26 @@ def test_too_few_articles_is_an_error(documents_folder, tmp_path):
     with pytest.raises(DataError, match="no structured abstract for dev and test"):
         sentence_roles.make_sentence_roles(documents_folder, tmp_path / "r", held_out_fraction=0.0)
     assert not (tmp_path / "r").exists()
+
+
+def test_texts_that_tell_the_labels_are_refused(documents_folder, tmp_path):
+    labelled = shutil.copytree(documents_folder, tmp_path / "documents")
+    manifest = json.loads((labelled / "manifest.json").read_text())
+    assert manifest["settings"]["section_labels"] is False
+    manifest["settings"]["section_labels"] = True
+    (labelled / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match="documents without --section_labels"):
+        sentence_roles.make_sentence_roles(labelled, tmp_path / "roles")
+
+
+def test_files_of_others_stay(documents_folder, tmp_path):
+    (tmp_path / "dev.tsv").write_text("precious")
+    with pytest.raises(DataError, match=r"dev.tsv is there, and not of this command: .*--overwrit"):
+        sentence_roles.make_sentence_roles(documents_folder, tmp_path, held_out_fraction=0.3)
+    assert (tmp_path / "dev.tsv").read_text() == "precious"
+    make = sentence_roles.make_sentence_roles
+    made = make(documents_folder, tmp_path, held_out_fraction=0.3, overwrite=True)
+    assert made == make(documents_folder, tmp_path, held_out_fraction=0.3)
 
 
 def test_the_command_teaches(command):

@@ -108,7 +108,7 @@ def read_own_table(
     guesses = label == "label" or (label == "labels" and header is None)
     if guesses and labels is None and len(examples) >= 10:
         # Labels repeat themselves more than texts do, but for the smallest files. Second texts may
-        # be few, such as the aspects of an opinion: where the first line names them, it is believed.
+        # be few, such as the aspects of an opinion: a first line that names them is believed.
         compared = [held for held in wanted if held != "pair" or header is None]
         values = {held: len({getattr(x, held) for x in examples}) for held in compared}
         fewest = min(compared, key=values.__getitem__)

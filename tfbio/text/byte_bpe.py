@@ -76,5 +76,5 @@ def make_tokenizer(
     tokenizer = tokenizers.Tokenizer(model)
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     # The first token of a word includes the space before it, but its offsets do not.
-    tokenizer.post_processor = processors.ByteLevel(trim_offsets=True)
+    tokenizer.post_processor = processors.ByteLevel(add_prefix_space=False, trim_offsets=True)
     return tokenizer

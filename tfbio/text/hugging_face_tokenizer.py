@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tfbio.base import file_paths, json_files, storage
 from tfbio.base.errors import UserError
-from tfbio.text import sentencepiece_model, special_tokens, tokenization, vocabularies
+from tfbio.text import (
+    sentencepiece_model,
+    special_tokens,
+    tokenization,
+    tokenizer_checks,
+    vocabularies,
+)
 from tfbio.text.special_tokens import VocabularyError
+from tfbio.text.tokenizer_checks import TokenizerError
 
 if TYPE_CHECKING:
     import tokenizers
@@ -23,10 +30,6 @@ TAGGER = "ForTokenClassification"
 # The least share of tokens with capital letters in a cased vocabulary. In BERT's it is a third; an
 # uncased one may have a few that somebody added.
 _CASED = 0.01
-
-
-class TokenizerError(UserError):
-    """An error of a Hugging Face tokenizer that is missing or cannot be used; exit code 1."""
 
 
 # --- Reading -------------------------------------------------------------------------------------
@@ -46,18 +49,18 @@ def read_lower_case(folder: str | os.PathLike) -> bool:
 
     Raises:
       TokenizerError: there is no vocabulary or more than one, it is damaged, the settings
-        contradict it, or they ask for a treatment of accents or spaces that tfbio lacks.
+        contradict it, tokens were added to it, or the settings ask for a treatment of accents,
+        spaces or Chinese characters that tfbio lacks.
       UserError: `config.json` has `architectures` in another form than in `transformers`.
     """
     vocabulary, name, content = _read_vocabulary(folder)
     path = file_paths.at(folder, "tokenizer_config.json")
     settings = _settings(path)
+    tokenizer_checks.check_added_tokens(folder)
     if name == "vocab.json":
         # The words of taggers have a space before them here, too.
-        if settings.get("add_prefix_space") and not read_architecture(folder).endswith(TAGGER):
-            raise TokenizerError(
-                f"{path} has add_prefix_space = true: a text can only be without a space before it."
-            )
+        of_words = read_architecture(folder).endswith(TAGGER)
+        tokenizer_checks.check_byte_bpe(folder, settings, of_words)
         return False  # byte-level BPE encodes bytes as they are
     tokens, folds = _tokens_of_text(vocabulary, name, content)
     lower_case = settings.get("do_lower_case")
@@ -69,13 +72,20 @@ def read_lower_case(folder: str | os.PathLike) -> bool:
             f"{path} lower-cases text or not by {json.dumps(lower_case)}: it must be true or false."
         )
     if lower_case is None:
-        return not any(map(_has_capitals, tokens))
+        lower_case = sum(map(_has_capitals, tokens)) <= _CASED * len(tokens)
+        tokenizer_checks.check_wordpiece(folder, settings, lower_case)
+        return lower_case
     if problem := _contradiction(vocabulary, tokens, lower_case, folds):
         raise TokenizerError(
             f"{folder}: do_lower_case is {str(lower_case).lower()}, but {problem}: set it to "
             f"{str(not lower_case).lower()} in {path}."
         )
-    _check_accents(path, settings, lower_case, keeps=name == "vocab.model" and not folds)
+    tokenizer_checks.check_wordpiece(folder, settings, lower_case)
+    keeps = name == "vocab.model" and not folds  # so that `keep_accents` counts
+    if lower_case and keeps and settings.get("keep_accents"):
+        raise TokenizerError(
+            f"{path} has keep_accents = true: text in lower case can only be without accents."
+        )
     return lower_case
 
 
@@ -148,29 +158,6 @@ def _contradiction(
     if not lower_case and not with_capitals and not folds:
         return f"no token in {vocabulary} has a capital letter"
     return None
-
-
-def _check_accents(path: Path, settings: dict, lower_case: bool, keeps: bool) -> None:
-    """Checks that accents are removed exactly if text is lower-cased.
-
-    Args:
-      path: the file of the settings, for the message.
-      settings: the content of `tokenizer_config.json`.
-      lower_case: whether text is lower-cased.
-      keeps: whether the vocabulary itself leaves text as it is, so that `keep_accents` counts.
-
-    Raises:
-      TokenizerError: they are not.
-    """
-    strips = settings.get("strip_accents")
-    if strips not in (None, lower_case):
-        raise TokenizerError(
-            f"{path} has strip_accents = {strips}: it can only be as do_lower_case is."
-        )
-    if lower_case and keeps and settings.get("keep_accents"):
-        raise TokenizerError(
-            f"{path} has keep_accents = true: text in lower case can only be without accents."
-        )
 
 
 def _lower_cases(tokenizer: dict) -> bool | None:

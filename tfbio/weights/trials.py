@@ -30,7 +30,7 @@ def trials_in(folder: str) -> list[str]:
 def best_trial(folder: str) -> tuple[str, str]:
     """Finds the trial of a fine-tuning run with the best score on dev; of equals, the first seed.
 
-    Where the run has its `scores.json`, trials of other seeds, which were made before, do not count.
+    Where the run has its `scores.json`, trials of seeds that it had before do not count.
 
     Args:
       folder: the folder of the run.

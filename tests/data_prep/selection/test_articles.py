@@ -148,6 +148,8 @@ def test_languages_of_full_texts_have_medlines_codes(tmp_path):
     german = [c.reason for c in full_text(tmp_path, language="de", languages=("eng",))]
     assert german == ["language", "language"]
     assert not full_text(tmp_path, language="de", languages=("ger",))[0].reason
+    for code, medline in {"pl": "pol", "tr": "tur", "ro-RO": "rum", "hr": "hrv"}.items():
+        assert not full_text(tmp_path, language=code, languages=(medline,))[0].reason, code
 
 
 def test_settings_that_make_no_sense_are_named():

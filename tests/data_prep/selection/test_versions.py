@@ -71,6 +71,14 @@ def test_it_stands_in_where_pubmed_has_the_title_only():
     ) == ["in_pubmed", "", "without_text"]
 
 
+def test_a_full_text_in_another_language_does_not_take_pubmeds_abstract():
+    """PubMed says in which language an article is."""
+    assert verdicts(*full_text(1, reason="language"), row(1)) == ["in_pubmed", "language", ""]
+    # Where only the full text says it, it holds for both.
+    of_both = full_text(2, reason="language", abstract_reason="language")
+    assert verdicts(*of_both) == ["language", "language"]
+
+
 def test_what_pubmed_says_of_an_article_holds_for_its_full_text():
     for reason in ("retracted", "language", "publication_type", "excluded_by_id"):
         assert verdicts(*full_text(1), row(1, reason=reason)) == ["in_pubmed", reason, reason]

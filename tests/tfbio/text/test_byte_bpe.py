@@ -1,7 +1,7 @@
 """Byte-level BPE, against RoBERTa's tokenizer."""
 
 from tests.tfbio.text.conftest import AWKWARD, TEXT, differing, words_of
-from tfbio.text import byte_bpe
+from tfbio.text import byte_bpe, tokenization
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
 
@@ -24,3 +24,12 @@ def test_byte_bpe_ids_are_those_of_roberta(some_texts, tmp_path):
     assert not differing(encoder, texts, encoded)
     words = map(theirs.decode, words_of(encoder, TEXT))
     assert [word.strip() for word in words] == TEXT.split()
+
+
+def test_a_space_before_a_text_is_in_no_range(vocabulary_of_kind):
+    own = tokenization.load_tokenizer(vocabulary_of_kind["byte_bpe"], False)
+    for text in (" patients", "  patients", "\n patients", "patients"):
+        starts, ends = zip(*own.encode([text])[0].offsets, strict=True)
+        covered = [text[start:end] for start, end in zip(starts, ends, strict=True)]
+        assert not [part for part in covered if part != part.strip() and part.strip()], text
+        assert "".join(covered).strip() == "patients"

@@ -118,10 +118,8 @@ class ByteBpe(tf.Module):
         )
         place = chars.place_in_row(characters)
         start, end = tf.gather(place, first), tf.gather(place, last) + 1
-        # Offsets exclude the spaces around a word, except a space at the beginning of a text, which
-        # is taken for an added one; as in `process_offsets` of `tokenizers`.
+        # Offsets exclude the spaces around a word, as in `process_offsets` of `tokenizers`.
         leading, trailing = tf.gather(self.leading, ids), tf.gather(self.trailing, ids)
-        leading = tf.maximum(leading - tf.cast(start == 0, tf.int32), 0)
         start = tf.minimum(start + leading, end)
         end = tf.where(end >= trailing, tf.maximum(end - trailing, start), end)
         rows, count = tf.gather(text, first), characters.nrows()
