@@ -29,7 +29,7 @@ from absl import flags
 
 from data_prep.running import command, work_folder
 from data_prep.sentences import vocabulary_training
-from tfbio.base import cli, errors, file_paths, messages, storage
+from tfbio.base import cli, errors, file_paths, json_files, messages, storage
 from tfbio.base.document_records import read_documents
 from tfbio.base.errors import DataError
 from tfbio.base.held_out import hash_fraction
@@ -91,6 +91,7 @@ def make_vocabulary(
         "sample_documents": sample_documents,
     }
     manifest_path = output.with_name(f"{output.stem}.manifest.json")
+    _check_manifest(manifest_path, output.name)
     manifest = work_folder.finished(manifest_path, "vocabulary", settings, overwrite)
     if manifest is not None:
         messages.say(f"{output} is complete and is reused.")
@@ -110,6 +111,16 @@ def make_vocabulary(
     manifest = Manifest("vocabulary", settings, counts, shards)
     write_manifest(manifest_path, manifest)
     return manifest
+
+
+def _check_manifest(path: Path, name: str) -> None:
+    """Refuses a manifest of another vocabulary, which has the same name but for its end."""
+    shards = json_files.read_object_or_empty(path).get("shards")
+    names = [shard.get("file") for shard in shards or [] if isinstance(shard, dict)]
+    if names and name not in names:
+        raise DataError(
+            f"{path} is that of {names[0]}: give --output another name or another folder."
+        )
 
 
 def _check_arguments(output: Path, kind: str, lower_case: bool | None) -> None:

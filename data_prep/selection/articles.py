@@ -49,14 +49,15 @@ CITATION, ABSTRACT, BODY, DELETION = ("citation", "abstract", "body", "deletion"
 
 # MEDLINE's codes of the languages that PMC's articles are in, by JATS's codes.
 _LANGUAGES = dict(
-    pair.split(":")
-    for pair in (
+    re.findall(
+        r"(\w\w):(\w{3})",
         "af:afr ar:ara az:aze bg:bul bs:bos ca:cat cs:cze cy:wel da:dan de:ger el:gre en:eng "
-        "eo:epo es:spa et:est eu:baq fa:per fi:fin fr:fre ga:gle gl:glg he:heb hi:hin hr:hrv hu:hun "
-        "hy:arm id:ind is:ice it:ita ja:jpn ka:geo kk:kaz ko:kor ky:kir la:lat lt:lit lv:lav mk:mac "
-        "ml:mal ms:may nb:nor nl:dut nn:nor no:nor pl:pol ps:pus pt:por ro:rum ru:rus sk:slo sl:slv "
-        "sq:alb sr:srp sv:swe th:tha tr:tur uk:ukr ur:urd uz:uzb vi:vie zh:chi"
-    ).split()
+        "eo:epo es:spa et:est eu:baq fa:per fi:fin fr:fre ga:gle gl:glg he:heb hi:hin hr:hrv "
+        "hu:hun hy:arm id:ind is:ice it:ita ja:jpn ka:geo kk:kaz ko:kor ky:kir la:lat lt:lit "
+        "lv:lav mk:mac ml:mal ms:may nb:nor nl:dut nn:nor no:nor pl:pol ps:pus pt:por ro:rum "
+        "ru:rus sk:slo sl:slv sq:alb sr:srp sv:swe th:tha tr:tur uk:ukr ur:urd uz:uzb vi:vie "
+        "zh:chi",
+    )
 )
 
 

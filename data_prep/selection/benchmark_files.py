@@ -4,9 +4,11 @@ The content of a file decides how it is read. Ids are taken only where the file 
 they are PMIDs: the first column of a table may hold any number, and an article that is missed there
 is matched by its text. PMIDs are:
 
-*   all numbers of a file that holds nothing else (also `PMID:123`, `PMC123`, `123.txt`);
+*   all numbers of a file that holds nothing else, but for a name before them (also `PMID:123`,
+    `PMC123`, `123.txt`), and of a JSON list of nothing else;
 *   `123|t|`, `123|a|` (PubTator); `-DOCSTART- (123)` (EBM-PICO; JNLPBA's, without parentheses, are
     other numbers); `123.T1.T2` in a line's first column (ChemProt); `123_s0` in the last (HoC);
+*   in a table with commas whose first line names the columns, those named `pmid` and the like;
 *   in JSON, a key whose value has `CONTEXTS` or is yes, no or maybe (PubMedQA), the values of
     `pmid`, and addresses of PubMed pages (BioASQ).
 
@@ -17,6 +19,7 @@ token a line, each column of other lines, each string of JSON, each text of XML.
 from __future__ import annotations
 
 import contextlib
+import csv
 import gzip
 import io
 import json
@@ -60,6 +63,12 @@ _PAGE = re.compile(
     r"https?://(?:www\.)?(?:ncbi\.nlm\.nih\.gov/pubmed|pubmed\.ncbi\.nlm\.nih\.gov)/([0-9]{1,8})/?"
 )
 _BRACKET = re.compile(r"-[LR][RSC]B-")
+# What the first line of a list of ids calls them, and that of a table with commas its columns.
+_ID_COLUMNS = {"pmid", "pmids", "pubmed_id", "pubmedid", "pmcid", "pmcids", "id", "ids"}
+_COLUMNS = {
+    *("text", "sentence", "sentence1", "sentence2", "abstract", "title", "question", "context"),
+    *("premise", "hypothesis", "pmid", "pubmed_id", "pmcid"),
+}
 
 
 def read(data: bytes) -> tuple[set[str], set[str]]:
@@ -83,6 +92,8 @@ def read(data: bytes) -> tuple[set[str], set[str]]:
         return set(), texts
     if (listed := _listed_ids(text.strip())) is not None:
         return listed, set()
+    if (rows := _csv_rows(text)) is not None:
+        return _read_csv(rows)
     lines = text.splitlines()
     return _read_tokens(lines) if _has_tags(lines) else _read_lines(lines)
 
@@ -156,11 +167,13 @@ def _listed_ids(text: str) -> set[str] | None:
     if not text or text[0] in ",;" or text[-1] in ",;":
         return None
     ids = set()
-    for item in _ITEM.finditer(text):  # most files end it at the first
+    for number, item in enumerate(_ITEM.finditer(text)):  # most files end it at the first
+        if number == 0 and item[0].lower() in _ID_COLUMNS:
+            continue
         if (match := _LISTED_ID.fullmatch(item[0])) is None:
             return None
         ids.add(match[1] or f"PMC{match[2]}")
-    return ids
+    return ids or None
 
 
 def _has_tags(lines: Sequence[str]) -> bool:
@@ -215,7 +228,34 @@ def _read_lines(lines: Iterable[str]) -> tuple[set[str], set[str]]:
     return ids, texts
 
 
+def _csv_rows(text: str) -> list[list[str]] | None:
+    """Parses a table with commas whose first line names the columns; returns None if it is none."""
+    first, _, rest = text.partition("\n")
+    names = [name.strip().strip('"').lower() for name in first.split(",")]
+    if len(names) < 2 or "\t" in first or not rest or not _COLUMNS & set(names):
+        return None
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text)) if row]
+    except csv.Error:
+        return None
+    return rows if {len(row) for row in rows} == {len(names)} else None
+
+
+def _read_csv(rows: list[list[str]]) -> tuple[set[str], set[str]]:
+    ids, texts = set(), set()
+    is_id = [name.strip().lower() in _ID_COLUMNS - {"id", "ids"} for name in rows[0]]
+    for row in rows[1:]:
+        for cell, named in zip(row, is_id, strict=True):
+            if named and (match := _LISTED_ID.fullmatch(cell.strip())):
+                ids.add(match[1] or f"PMC{match[2]}")
+            texts.add(cell)
+    return ids, texts
+
+
 def _read_json(values: list) -> tuple[set[str], set[str]]:
+    listed = values[0] if len(values) == 1 and isinstance(values[0], list) else []
+    if listed and all(type(number) is int for number in listed):
+        return set(map(str, listed)), set()
     ids, texts = set(), set()
     while values:
         value = values.pop()

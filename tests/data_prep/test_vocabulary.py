@@ -200,3 +200,18 @@ def test_the_command_reports(command, fails_in_one_sentence, tmp_path):
     done = command("vocabulary", f"--documents={tmp_path}/gone", f"--output={tmp_path}/v.txt")
     assert "python -m data_prep.documents" in fails_in_one_sentence(done)
     assert "python -m data_prep.vocabulary --documents=" in command("vocabulary", "--help").stdout
+
+
+def test_two_vocabularies_of_one_stem_do_not_share_a_manifest(documents_folder, tmp_path):
+    first = tmp_path / "vocab.txt"
+    made = vocabulary.make_vocabulary(documents_folder, first, size=500)
+    for overwrite in (False, True):
+        with pytest.raises(DataError, match="is that of vocab.txt: give --output another name"):
+            vocabulary.make_vocabulary(
+                documents_folder,
+                tmp_path / "vocab.json",
+                kind="byte_bpe",
+                size=500,
+                overwrite=overwrite,
+            )
+    assert vocabulary.make_vocabulary(documents_folder, first, size=500) == made

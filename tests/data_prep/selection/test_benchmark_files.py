@@ -23,6 +23,10 @@ from tfbio.base import errors
         ("PMID:123, pmid:7;PMC45\r\npmcid:PMC6", [7, 123], [6, 45]),
         ("123.txt,train/MedLine/45.xml,99.nxml", [45, 99, 123], []),
         ("\ufeff17\n18", [17, 18], []),
+        ("pmid\n17\n18\n", [17, 18], []),
+        ("PMCID\r\nPMC17\r\n", [], [17]),
+        ("[17, 18]", [17, 18], []),
+        (f'pmid,label,text\n17,yes,"{SENTENCE}"\n18,no,"A, ""b"" c."\n', [17, 18], []),
         (f"17|t|A title\n17|a|{SENTENCE}\n17\t0\t5\tMutat\tDisease\tD1\n", [17], []),
         (f"-DOCSTART- (17)\n\nMutations\tO\nof\tO\nX\tB\n\n{SENTENCE[:0]}", [17], []),
         (f"17.T1.T22\t{MASKED}\tCPR:3\n", [17], []),
@@ -51,6 +55,7 @@ def test_ids(load, content, pmids, pmcids):
     [
         f"0\t{SENTENCE}\t1\n17\t{SENTENCE}\t0\n",  # a running number (GAD)
         f"17\t{SENTENCE}\n",
+        f'id,sentence,label\n17,"{SENTENCE}",1\n',
         f"In 17 of 18 cases (17): {SENTENCE}",
         "-DOCSTART- 95369245\n\n" + "".join(f"{w}\tO\n" for w in SENTENCE.split()),  # no PMID
         json.dumps({"17": {"context": SENTENCE}, "ids": ["18", 19]}),
@@ -163,3 +168,10 @@ def test_a_small_file_takes_little_memory(load):
         assert load("7\n8\n").pmids.tolist() == [7, 8]
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def test_a_short_sentence_of_a_table_is_matched_whatever_parts_the_columns(load):
+    """One of fewer telling words than a window: all of it must be in the text."""
+    short = "In patients with leukaemia imatinib inhibits the BCR-ABL kinase."
+    for content in (f"text\tlabel\n{short}\tyes\n", f"text,label\n{short},yes\n"):
+        assert reason(load(content), short) == "text", content
