@@ -269,7 +269,7 @@ def by_client(folder: Path, articles: Articles) -> tuple[Found, list[Tie]]:
     for sentence in articles.sentences:
         entities = names["entities"](sentence.text)
         words = names["words_of"](sentence.text)
-        row = names["tokenizer"].encode([word for word, _ in words], is_pretokenized=True)
+        row = names["row_of"](words)
         places = [row.word_ids.index(number) for number in range(len(words))]
         logits = session.outputs[0][0, places].astype(np.float64)
         spans = [span for _, span in words]

@@ -250,7 +250,12 @@ def tokenizer(
         unknown = pieces[model.trainer_spec.unk_id]
         own = models.BPE(vocab, _merges(model), unk_token=unknown, fuse_unk=True)
     made = tokenizers.Tokenizer(own)
-    before = albert_normalizers() if lower_cases_first(model, lower_case) else []
+    before: list[normalizers.Normalizer] = []
+    if lower_cases_first(model, lower_case):
+        before += albert_normalizers()
+    if folds_case(model):
+        # The library puts what stands for a capital letter in place of the accents behind it, too.
+        before.append(normalizers.NFC())
     made.normalizer = normalizers.Sequence([*before, *_own_normalizers(model)])
     made.pre_tokenizer = pre_tokenizers.Sequence(
         [

@@ -18,7 +18,7 @@ import json
 import os
 from pathlib import Path
 
-from tfbio.base import file_paths, json_files
+from tfbio.base import file_paths, json_files, messages
 from tfbio.base.config import ConfigError, build
 from tfbio.models.encoder_config import HIDDEN_ACTS, TRAINING_ONLY, EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig
@@ -256,6 +256,11 @@ def require_encoder(path: str, encoder: EncoderConfig) -> None:
     known = _encoder_shape(prefix, shapes, tensorflow1_checkpoint.scope_of(prefix, shapes))
     known |= _stated_shape(os.path.dirname(prefix), is_albert=False)
     known["layer_norm_first"] = False
+    heads = encoder.num_attention_heads
+    if "num_attention_heads" not in known and heads * _HEAD_SIZE != encoder.hidden_size:
+        messages.say(
+            f"{prefix} does not tell how many attention heads it has: {heads}, by these settings."
+        )
     for name, value in known.items():
         given = getattr(encoder, name)
         if name not in TRAINING_ONLY and given != value:

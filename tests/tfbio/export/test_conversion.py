@@ -177,6 +177,19 @@ def test_a_discriminator_comes_in_with_its_generator(name, tmp_path):
     assert settings.untied_generator == (name != "the same encoder")
 
 
+def test_the_numbers_of_positions_of_older_files_are_no_weights(tmp_path):
+    """Until 4.30 `transformers` saved them, in integers, of discriminator and generator."""
+    for inner, model in with_generator("embeddings in common").items():
+        save_model(model, tmp_path / "source" / inner)
+        path = tmp_path / "source" / inner / "model.safetensors"
+        state = safetensors.numpy.load_file(path)
+        state["electra.embeddings.position_ids"] = np.arange(48)[np.newaxis]
+        safetensors.numpy.save_file(state, path, {"format": "pt"})
+    conversion.to_tfbio(str(tmp_path / "source"), str(tmp_path / "run"))
+    settings = checkpoint_settings.read_settings(str(tmp_path / "run"))
+    assert not settings["untied_generator_embeddings"]
+
+
 def test_what_a_run_cannot_hold_is_refused(tmp_path):
     def refused(words, models):
         shutil.rmtree(tmp_path / "source", ignore_errors=True)

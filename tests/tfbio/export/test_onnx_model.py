@@ -130,6 +130,7 @@ def test_the_client_of_the_manual_finds_the_entities(make_trial, sentences, tmp_
     model, splitter = tfbio.load(trial), splitters.load("biosenter")
     tokenizer = names["tokenizer"]
     chosen = [own[0] for own in splitter(sentences[:150]) if len(own) == 1]
+    chosen.append("Aspirin \ufffd 5 mg of imatinib.")  # of the second word BERT leaves nothing
     # Longer ones are seen in windows.
     chosen = [x for x in chosen if len(tokenizer.encode(x).ids) <= 64]
     ties, found = [], 0

@@ -90,3 +90,11 @@ def test_a_normalizer_is_read_whole_or_refused(vocabulary_of_kind):
             assert refused, error
             panics += 1
     assert panics
+
+
+def test_decomposed_capitals_keep_their_accents(vocabulary_of_kind):
+    """As SentencePiece's own normalizer has it, and the fast tokenizer."""
+    path = vocabulary_of_kind["unigram"]
+    fast, own = load_fast_tokenizer(path), tokenization.load_tokenizer(path, True)
+    for text in ("O\u0308hman", "o\u0308hman", "\u00d6hman", "E\u0301lise"):
+        assert own.encode([text])[0].ids == fast([text.encode()])[0].tolist(), ascii(text)

@@ -87,6 +87,17 @@ def test_settings_of_another_model_are_refused(tmp_path):
         conversion.to_tfbio_with_optimizer(str(folder), str(tmp_path / "run"), settings)
 
 
+def test_attention_heads_that_no_file_tells_are_said(tmp_path, capsys):
+    """No tensor's shape depends on them, so another number computes something else."""
+    folder = copy_recording(tmp_path / "electra", 4)
+    encoder = recorded_config().encoder
+    for stated in folder.glob("*.json"):
+        stated.unlink()
+    tensorflow1_settings.require_encoder(str(folder), encoder)
+    said = f"does not tell how many attention heads it has: {encoder.num_attention_heads}, by"
+    assert said in capsys.readouterr().out
+
+
 def test_an_albert_without_its_settings_is_refused(albert):
     _, folder = albert
     path = folder / "albert_config.json"
