@@ -220,6 +220,7 @@ def to_tfbio_with_optimizer(
     unfinished = storage.unfinished_folder(target)
     keep = settings.run.keep_checkpoint_max
     _write_run(unfinished, written, model, optimizer, vocab_file, keep)
+    _check(unfinished, model)
     os.rename(unfinished, target)
     return int(optimizer.iterations)
 
@@ -300,6 +301,9 @@ def to_original_electra(source: str, target: str) -> str:
     os.makedirs(unfinished)
     name = f"model.ckpt-{int(optimizer.iterations)}"
     tensorflow1_weights.write(os.path.join(unfinished, name), model, optimizer)
+    written = _new_model(config)
+    tensorflow1_weights.load(os.path.join(unfinished, name), written, _new_optimizer())
+    _compare(unfinished, written, model)
     vocabularies.copy_vocabulary(vocabularies.find_vocabulary(run_of(source)), unfinished)
     os.rename(unfinished, target)
     return os.path.join(target, name)
@@ -384,6 +388,17 @@ def _check(folder: str, model: Electra | MaskedLanguageModel) -> None:
       ConversionError: it does not. The folder is removed then.
     """
     _, written = read_model(folder)
+    _compare(folder, written, model)
+
+
+def _compare(
+    folder: str, written: Electra | MaskedLanguageModel, model: Electra | MaskedLanguageModel
+) -> None:
+    """Checks that the model that was read from a folder gives the outputs of another one.
+
+    Raises:
+      ConversionError: it does not. The folder is removed then.
+    """
     difference = comparison.pretraining_difference(written, model)
     if not difference <= _TOLERANCE:
         shutil.rmtree(folder)

@@ -574,3 +574,21 @@ def test_outputs_that_differ_are_refused(pretrained, tmp_path, monkeypatch):
     with pytest.raises(conversion.ConversionError, match="gives other outputs, by"):
         conversion.to_hugging_face(pretrained, str(tmp_path / "converted"))
     assert not (tmp_path / "converted").exists()
+
+
+def test_a_checkpoint_of_the_original_code_that_differs_is_refused(
+    pretrained, tmp_path, monkeypatch
+):
+    true_write = tensorflow1_weights.write
+
+    def wrong(prefix, model, optimizer):
+        kernel = model.encoder.transformer_layers[1].attention_output.kernel
+        before = kernel.numpy()
+        kernel.assign(1.001 * kernel)
+        true_write(prefix, model, optimizer)
+        kernel.assign(before)
+
+    monkeypatch.setattr(tensorflow1_weights, "write", wrong)
+    with pytest.raises(conversion.ConversionError, match="gives other outputs, by"):
+        conversion.to_original_electra(pretrained, str(tmp_path / "converted"))
+    assert not (tmp_path / "converted").exists()
