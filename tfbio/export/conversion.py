@@ -303,7 +303,7 @@ def to_original_electra(source: str, target: str) -> str:
     tensorflow1_weights.write(os.path.join(unfinished, name), model, optimizer)
     written = _new_model(config)
     tensorflow1_weights.load(os.path.join(unfinished, name), written, _new_optimizer())
-    _compare(unfinished, written, model)
+    _check(unfinished, model, written)
     vocabularies.copy_vocabulary(vocabularies.find_vocabulary(run_of(source)), unfinished)
     os.rename(unfinished, target)
     return os.path.join(target, name)
@@ -381,25 +381,17 @@ def read_model(
     return config, model
 
 
-def _check(folder: str, model: Electra | MaskedLanguageModel) -> None:
-    """Checks that the model in a folder gives the outputs of a pretraining model.
-
-    Raises:
-      ConversionError: it does not. The folder is removed then.
-    """
-    _, written = read_model(folder)
-    _compare(folder, written, model)
-
-
-def _compare(
-    folder: str, written: Electra | MaskedLanguageModel, model: Electra | MaskedLanguageModel
+def _check(
+    folder: str,
+    model: Electra | MaskedLanguageModel,
+    written: Electra | MaskedLanguageModel | None = None,
 ) -> None:
-    """Checks that the model that was read from a folder gives the outputs of another one.
+    """Checks that the model in a folder, `written` if it was read, gives the outputs of a model.
 
     Raises:
       ConversionError: it does not. The folder is removed then.
     """
-    difference = comparison.pretraining_difference(written, model)
+    difference = comparison.pretraining_difference(written or read_model(folder)[1], model)
     if not difference <= _TOLERANCE:
         shutil.rmtree(folder)
         raise ConversionError(f"{folder} gives other outputs, by {difference}: nothing is kept.")

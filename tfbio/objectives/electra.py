@@ -226,8 +226,7 @@ class Electra(keras.layers.Layer):
         # No gradient flows through the sample (section 2): it is an integer.
         sharpened = logits if config.temperature == 1.0 else logits / config.temperature
         if self.words < config.encoder.vocab_size:
-            is_word = tf.range(config.encoder.vocab_size) < self.words
-            sharpened = tf.where(is_word, sharpened, sharpened.dtype.min)
+            sharpened = sharpened[..., : self.words]
         if config.disallow_correct:
             sharpened -= 1000.0 * tf.one_hot(masked.ids, config.encoder.vocab_size)
         draw = whole(part.uniform(masked.ids.shape, sample_seed))
@@ -342,11 +341,7 @@ class ElectraMetrics:
         self.all = [*self.losses, self.generator_accuracy, *of_discriminator]
 
     def update(
-        self,
-        batch: dict[str, tf.Tensor],
-        masked: MaskedBatch,
-        output: ElectraOutput,
-        part: Part,
+        self, batch: dict[str, tf.Tensor], masked: MaskedBatch, output: ElectraOutput, part: Part
     ) -> None:
         """Adds a batch, or a part, to ELECTRA's metrics, in a replica's context; returns nothing.
 

@@ -278,8 +278,7 @@ def _generator_settings(folder: str, encoder: EncoderConfig, tensors: dict) -> d
     differing = {
         name
         for name in theirs.keys() & tensors.keys()
-        # Older versions of `transformers` save a buffer of the numbers of positions.
-        if not name.endswith("position_ids")
+        if not name.endswith("position_ids")  # a buffer of older versions of `transformers`
         and not np.array_equal(theirs[name].read(), tensors[name].read())
     }
     if generator == encoder and not differing:
