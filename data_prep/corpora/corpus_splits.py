@@ -118,7 +118,7 @@ def with_development(
                 f"--input holds no note of the {split} set: give the whole release."
             )
     if dev_documents:
-        remedy = "give a file with the names of notes, one a line."
+        remedy = "give as --dev_documents a file with the names of notes, one a line."
         held = set(read_index(*os.path.split(dev_documents), remedy))
         if missing := sorted(held - train.keys()):
             raise released_files.CorpusError(
