@@ -1,4 +1,4 @@
-"""What Hugging Face's pretraining reads: blocks of documents, and tfbio's rows."""
+"""Tests what Hugging Face's pretraining reads: blocks of documents, and tfbio's rows."""
 
 import shutil
 

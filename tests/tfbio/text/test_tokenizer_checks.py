@@ -1,4 +1,4 @@
-"""What `transformers` would do to text otherwise is refused."""
+"""Tests that what `transformers` would do to text otherwise is refused."""
 
 import json
 
@@ -82,7 +82,7 @@ def test_byte_level_bpe_changes_no_text(vocabulary_of_kind, tmp_path, change, wo
 
 
 def test_a_few_capitals_make_no_cased_vocabulary(tmp_path):
-    """Where no file says whether text is lower-cased, as beside TensorFlow 1's checkpoints."""
+    """Counts them where no file says whether text is lower-cased, as beside old checkpoints."""
     words = [*special_tokens.SPECIAL_TOKENS, *(f"word{number}" for number in range(200))]
     for added, lower_case in ([], True), (["COVID"], True), (["The", "Of", "In"], False):
         (tmp_path / "vocab.txt").write_text("\n".join([*words, *added]) + "\n")
