@@ -95,6 +95,9 @@ class Rows:
 
     Args:
       examples: a folder that `data_prep.examples --packing` wrote.
+
+    Raises:
+      UserError: the examples are not packed.
     """
 
     def __init__(self, examples: str) -> None:
@@ -103,16 +106,13 @@ class Rows:
 
         self.examples, self._reader = examples, pretraining_data
         self._manifest = read_manifest(examples, "examples")
+        if not self._manifest.settings["packing"]:
+            raise UserError(
+                f"--examples={examples} was not made with --packing, which --rows is about."
+            )
 
     def training(self, size: int, seed: int, first_step: int, last_step: int) -> Iterator[Batch]:
-        """Yields the batches of the steps from `first_step` to before `last_step`.
-
-        Args:
-          size: rows of a batch.
-          seed: keys the order.
-          first_step: the step at which a run begins or continues.
-          last_step: the step at which it ends.
-        """
+        """Yields the batches of some steps, of `size` rows each; see `Blocks.training`."""
         data = self._reader.training_dataset(
             self.examples, self._manifest, size, seed, first_step, last_step
         )

@@ -80,6 +80,17 @@ def test_the_scores_that_are_committed_can_be_continued(tmp_path, monkeypatch):
         assert compared._digest(arm, form, learnt) == record["settings"]
 
 
+def test_folders_are_those_of_the_caller(tmp_path, monkeypatch):
+    """The commands run in the folder of the checkout."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hoc").mkdir()
+    compared = compare_budgets.BudgetComparison("out", task_data=["hoc=hoc"])
+    assert compared.folder == str(tmp_path / "out")
+    assert compared.documents == str(tmp_path / "out" / "documents")
+    roles = str(tmp_path / "out" / "sentence_roles")
+    assert compared.data == {"sentence_roles": roles, "hoc": str(tmp_path / "hoc")}
+
+
 def finetuned(arm, minutes, *scores):
     """Records of the scores of each seed of pretraining."""
     task = {"stage": "finetuning", "task": "sentence_roles", "metric": "accuracy"}

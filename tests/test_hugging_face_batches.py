@@ -52,6 +52,11 @@ def test_too_few_blocks_are_refused(documents_folder, examples_folder):
         next(blocks.training(10_000, 0, 0, 1))
 
 
+def test_rows_of_one_document_each_are_refused(examples_folder):
+    with pytest.raises(UserError, match="was not made with --packing"):
+        Rows(str(examples_folder))
+
+
 def test_rows_begin_each_document_anew(packed_folder):
     """Each document has its [CLS] at position 0, and is seen by its own tokens alone."""
     rows, encoder = Rows(str(packed_folder)), load_fast_tokenizer(packed_folder / "vocab.txt")

@@ -109,8 +109,9 @@ def test_the_newest_whole_checkpoint_is_found(tmp_path, capsys):
     assert [path[-1] for path in manager.checkpoints] == ["1", "2", "4"]
     for text in ("", "what?"):
         (tmp_path / "checkpoint").write_text(text)
-        with pytest.raises(CheckpointError, match="which names the newest checkpoint, is missing"):
+        with pytest.raises(CheckpointError, match="newest checkpoint, is missing") as raised:
             checkpointing.find_newest(folder)
+        assert f"or remove {folder} to start anew" in str(raised.value)
     (tmp_path / "checkpoint").write_text('model_checkpoint_path: "ckpt-4"')
     for path in tmp_path.glob("ckpt-*"):
         path.unlink()
