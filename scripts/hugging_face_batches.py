@@ -116,7 +116,7 @@ class Rows:
         data = self._reader.training_dataset(
             self.examples, self._manifest, size, seed, first_step, last_step
         )
-        for row in data.take(last_step - first_step).as_numpy_iterator():
+        for row in data.as_numpy_iterator():
             yield _batch(row)
 
     def held_out(self, size: int, batches: int) -> Iterator[Batch]:

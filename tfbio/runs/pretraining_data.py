@@ -138,9 +138,8 @@ def training_dataset(
     order = (list(files), np.array(seeds, np.int32), np.array(skips, np.int64))
     shards_in_order = tf.data.Dataset.from_tensor_slices(order).flat_map(read)
     # Not a batch of single records, each of which costs as much to hand on as to read.
-    return _batches(
-        shards_in_order.rebatch(batch_size, drop_remainder=True), batch_size, manifest, context
-    )
+    batches = shards_in_order.rebatch(batch_size, drop_remainder=True).take(last_step - first_step)
+    return _batches(batches, batch_size, manifest, context)
 
 
 def held_out_dataset(
