@@ -94,10 +94,12 @@ class Embeddings(keras.layers.Layer):
         """
         batch, length = shape_of(input_ids)
         words = tf.gather(tf.convert_to_tensor(self.word), input_ids)
-        first = self.position_offset
-        positions = tf.convert_to_tensor(self.position)[first : first + length]
-        if position_ids is not None:
-            positions = tf.gather(positions, position_ids)
+        first, positions = self.position_offset, tf.convert_to_tensor(self.position)
+        if position_ids is None:
+            positions = positions[first : first + length]
+        else:
+            # Of the whole variable: in bfloat16 the gradient of a part is added up in bfloat16.
+            positions = tf.gather(positions, position_ids + first)
         embedded = tf.reshape(words + positions, [batch * length, -1])
         if self.segment.shape[0] == 1:
             # RoBERTa has one segment, that of every token.

@@ -146,7 +146,7 @@ def _three_products(layer: Dense, inputs: tf.Tensor) -> list[tf.Tensor]:
     kernels, biases = tf.convert_to_tensor(layer.kernel), tf.convert_to_tensor(layer.bias)
     if kernels.shape.rank == 2:
         kernels, biases = tf.reshape(kernels, [size, 3, size]), tf.reshape(biases, [3, size])
-    return [tf.nn.bias_add(tf.matmul(inputs, kernels[:, i]), biases[i]) for i in range(3)]
+    return [tf.matmul(inputs, kernels[:, i]) + biases[i] for i in range(3)]
 
 
 class Dense(keras.layers.Layer):
@@ -177,7 +177,9 @@ class Dense(keras.layers.Layer):
 
         The result is in the compute dtype of Keras' policy (float32 or bfloat16 in a run).
         """
-        return tf.nn.bias_add(tf.matmul(inputs, self.kernel), self.bias)
+        # Not `tf.nn.bias_add`, whose gradient on a CPU adds up bfloat16 rows in bfloat16: a sum of
+        # ones ends at 256. That of a sum is `tf.reduce_sum`, which adds up in float32.
+        return tf.matmul(inputs, self.kernel) + tf.convert_to_tensor(self.bias)
 
 
 def precise_dtype() -> tf.DType:

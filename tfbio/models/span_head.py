@@ -107,7 +107,7 @@ class SpanHead(keras.layers.Layer):
         # A product of vectors side by side is the sum of two products.
         size = vectors.shape[-1]
         of_start, of_end = tf.split(self.end_hidden.kernel, [size, size])
-        of_tokens = tf.nn.bias_add(tf.matmul(vectors, of_end), self.end_hidden.bias)
+        of_tokens = tf.matmul(vectors, of_end) + tf.convert_to_tensor(self.end_hidden.bias)
         own_window = tf.maximum(window - 1, 0)
 
         def ends(starts: tf.Tensor) -> tf.Tensor:

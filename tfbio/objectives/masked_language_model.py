@@ -328,7 +328,7 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         rows = self.layer_norm(self.activation(self.dense(rows)))
         logits = tf.matmul(rows, tf.cast(word_embeddings, rows.dtype), transpose_b=True)
         dtype = precise_dtype()
-        logits = tf.nn.bias_add(tf.cast(logits, dtype), tf.cast(self.output_bias, dtype))
+        logits = tf.cast(logits, dtype) + tf.cast(self.output_bias, dtype)
         return tf.reshape(logits, [batch, count, -1])
 
     def set_frequency_biases(self, counts: np.ndarray) -> None:
