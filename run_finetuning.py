@@ -234,6 +234,10 @@ def _check_flags() -> None:
     if FLAGS.estimate_for and not FLAGS.dry_run:
         raise errors.UsageError("--estimate_for goes with --dry_run: a run takes what it finds.")
     other = "predict" if FLAGS.mode == "train" else "train"
+    if FLAGS.mesh and FLAGS.dry_run:
+        raise errors.UsageError(
+            "--mesh goes without --dry_run, which estimates whole models alone."
+        )
     optional = {"output_dir"} if FLAGS.dry_run else set()
     allowed: set[str] = set()
     if FLAGS.mode == "predict":

@@ -2,7 +2,7 @@
 
     python -m data_prep.documents --output=out/documents
     python -m data_prep.documents --input=pubmed/baseline,pubmed/updatefiles,pmc/oa_bulk \\
-        --exclude=benchmarks/ --output=out/documents
+        --exclude=blurb/ --output=out/documents
 
 Reads PubMed `*.xml[.gz]` files, baseline and updates, and PMC's `*.nxml`, `*.xml` and `*.tar.gz`
 packages, which are never unpacked; Wikipedia's pages from WikiExtractor's `wiki_00`, the clinical
@@ -269,8 +269,10 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "sentence_splitter",
         "auto",
-        "auto (the best installed of " + ", ".join(splitters.BEST_FIRST) + "), scispacy (rules), "
-        "or any installed spaCy package.",
+        "auto (the first installed of "
+        + ", ".join([*splitters.BEST_FIRST, splitters.ALWAYS_INSTALLED])
+        + "), "
+        "scispacy or pysbd (rules), or any installed spaCy package.",
     )
     flags.DEFINE_float(
         "shard_megabytes",

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-if sys.argv[:1] == ["-m"] or os.path.basename(sys.argv[0]) in (
+if sys.argv[:1] == ["-m"] or os.path.basename((sys.argv or [""])[0]) in (
     "run_pretraining.py",
     "run_finetuning.py",
     "tfbio",
@@ -34,7 +34,7 @@ if sys.argv[:1] == ["-m"] or os.path.basename(sys.argv[0]) in (
     sys.excepthook = _end
 
 # TensorFlow reads both once, when it is imported. It then brings tf_keras, and not Keras 3 with
-# matplotlib and scikit-learn, which nothing here uses.
+# matplotlib and scikit-learn, which take seconds.
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 # TensorFlow takes oneDNN's matrix products by itself only on CPUs with VNNI, bfloat16 or AMX; they
 # are faster on an older AMD, too.

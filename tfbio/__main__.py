@@ -45,7 +45,7 @@ def _help() -> str:
     lines = [f"  {name:{width}}  {each.summary}" for name, each in console.COMMANDS.items()]
     return "\n".join(
         [
-            "tfbio pretrains encoders on PubMed and PMC, and measures them.",
+            "tfbio makes corpora, pretrains encoders, fine-tunes them, and annotates text.",
             "",
             "  tfbio COMMAND --flag=value ...",
             "  tfbio COMMAND --help    shows the command's flags, and what to type next",

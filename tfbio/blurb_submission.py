@@ -41,7 +41,7 @@ from pathlib import Path
 
 from absl import flags
 
-from tfbio.base import cli, errors, storage
+from tfbio.base import cli, errors, json_files, path_checks, storage
 from tfbio.reporting import published, results, test_sets
 from tfbio.reporting.results import Run
 from tfbio.task_types import finetuning_files, prediction_files, task_table
@@ -135,15 +135,26 @@ def write_submission(
             f"--finetuning: the runs are of several models ({', '.join(names)}), and a submission "
             "is of one: give its runs alone, or one name to all, 'NAME=FOLDER'."
         )
+    paths = {task: Path(output, f"{name.replace(' ', '-')}.json") for task, name in NAMES.items()}
+    for task in NAMES.keys() - runs.keys():
+        _require_same_model(paths[task], names[0])
     contents = {task: submission(run, seed) for task, run in runs.items()}
     os.makedirs(output, exist_ok=True)
-    paths = {}
     for task, content in contents.items():
-        paths[task] = Path(output, f"{NAMES[task].replace(' ', '-')}.json")
         storage.write_text(paths[task], json.dumps(content) + "\n")
     if missing := [name for task, name in NAMES.items() if task not in runs]:
         print(f"No run of {', '.join(missing)}.")
-    return paths
+    return {task: paths[task] for task in contents}
+
+
+def _require_same_model(path: Path, name: str) -> None:
+    """Raises a SubmissionError if an earlier submission wrote a file for another model."""
+    other = json_files.read_object_or_empty(path).get("model_name", name)
+    if other != name:
+        raise SubmissionError(
+            f"{path} is of {other}, and these runs are of {name}: a submission is of one model, "
+            "so give another --output."
+        )
 
 
 def submission(run: Run, seed: int | None = None) -> dict:
@@ -358,6 +369,7 @@ def main(argv: list[str]) -> None:
     """
     cli.no_arguments(argv)
     flag = flags.FLAGS
+    path_checks.require_output("output", flag.output)
     with storage.only_writer(flag.output):
         paths = write_submission(flag.finetuning, flag.output, flag.seed)
     for path in paths.values():

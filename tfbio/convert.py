@@ -1,9 +1,10 @@
-r"""Converts a pretrained or fine-tuned model to another format.
+(
+    r"""Converts a pretrained or fine-tuned model to another format.
 
   python -m tfbio.convert --from=out/model --to=out/for_transformers
   python -m tfbio.convert --from=out/bc5cdr_chem/trial_0 --to=out/tagger
-  python -m tfbio.convert --from=roberta-base --to=out/roberta --format=tfbio
-  python -m tfbio.convert --from=BertForTokenClassification --to=out/tagger --format=tfbio
+  python -m tfbio.convert --from=models/roberta-base --to=out/roberta --format=tfbio
+  python -m tfbio.convert --from=models/some-tagger --to=out/tagger --format=tfbio
   python -m tfbio.convert --from=out/model --to=out/for_electra --format=original_electra
   python -m tfbio.convert --from=out/bc5cdr_chem --to=out/serving --format=saved_model
   python -m tfbio.convert --from=out/bc5cdr_chem --to=out/onnx --format=onnx
@@ -15,7 +16,8 @@ r"""Converts a pretrained or fine-tuned model to another format.
 --from is one of these:
   - the --model_dir of a run_pretraining.py run, whose newest checkpoint is taken;
   - the --output_dir of a run_finetuning.py run, whose best trial is taken, or one of its trials;
-  - a model in the format of `transformers`, with a head of pretraining or fine-tuning;
+  - the folder of a model in the format of `transformers`, with a head of pretraining or
+    fine-tuning; nothing is downloaded;
   - a TensorFlow 1 checkpoint of google-research's electra, bert or albert: its prefix or folder;
   - with --format=hugging_face a file of a BERT of Megatron-LM's (.pt) or NeMo's (.nemo).
 
@@ -47,10 +49,9 @@ tfbio/export/saved_model.py).
 
 onnx: `model.onnx`, which takes the ids of tokens, with the tokenizer and the labels beside it, for
 onnxruntime (see tfbio/export/onnx_model.py).
-
-`tfbio.export.conversion` does the work. It is imported after the flags are parsed, since importing
-TensorFlow takes seconds.
 """
+    ""
+)
 
 from __future__ import annotations
 

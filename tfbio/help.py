@@ -173,9 +173,9 @@ def _flags_of(command: str) -> Iterator[Entry]:
 
 def _typed(flag: flags.Flag) -> str:
     """Returns the way to type a flag, with its default if it has one."""
-    if flag.boolean:
-        return f"--{flag.name}={'true' if flag.default else 'false'}"
     default = flag.default
+    if flag.boolean and default is not None:
+        default = str(default).lower()
     if isinstance(default, list):
         default = ",".join(map(str, default))
     return f"--{flag.name}={'' if default is None else default}"

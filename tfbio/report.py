@@ -36,7 +36,7 @@ from pathlib import Path
 import tqdm
 from absl import flags
 
-from tfbio.base import cli, errors, extras, storage
+from tfbio.base import cli, errors, extras, path_checks, storage
 from tfbio.reporting import (
     curves,
     error_report,
@@ -240,6 +240,7 @@ def main(argv: list[str]) -> None:
     """
     cli.no_arguments(argv)
     flag = flags.FLAGS
+    path_checks.require_output("output", flag.output)
     with storage.only_writer(flag.output):
         path = write_report(
             flag.finetuning, flag.output, flag.baseline, flag.pretraining, flag.published or ""

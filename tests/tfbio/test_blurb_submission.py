@@ -368,6 +368,18 @@ def test_what_makes_no_submission_is_refused(biosses, tmp_path):
     assert not output.exists()
 
 
+def test_a_file_of_another_model_is_not_zipped_with_them(biosses, tmp_path):
+    output, other = tmp_path / "submission", tmp_path / "submission" / "PubmedQA.json"
+    output.mkdir()
+    run = f"ours={biosses()}"
+    other.write_text('{"model_name": "theirs"}')
+    with pytest.raises(blurb_submission.SubmissionError, match="PubmedQA.json is of theirs, and"):
+        blurb_submission.write_submission([run], str(output))
+    assert list(output.iterdir()) == [other]
+    other.write_text('{"model_name": "ours"}')
+    assert list(blurb_submission.write_submission([run], str(output))) == ["biosses"]
+
+
 def test_a_submission_is_of_one_model_and_of_blurb(tmp_path, monkeypatch, capsys):
     """A stand-in for `results.find`, which calls each run as its task."""
     monkeypatch.setattr(results, "find", lambda x: [results.Run(x, x, x, "f1", [], [])])

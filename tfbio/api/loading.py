@@ -180,7 +180,7 @@ class Model:
     def _overrides(self) -> list[str]:
         """Returns the changed settings as `--set` takes them."""
         return [
-            f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+            f"{name}={value if isinstance(value, str) else json.dumps(value, default=_plain)}"
             for name, value in self.settings.items()
         ]
 
@@ -391,3 +391,12 @@ def _graph_of(encoder: Encoder) -> Callable[[np.ndarray, np.ndarray], tf.Tensor]
         return tf.cast(encoder(ids, mask, tf.zeros_like(ids)), tf.float32)
 
     return vectors
+
+
+def _plain(value: Any) -> Any:
+    """Returns NumPy's number of a setting as Python's; raises a UserError for anything else."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise UserError(
+        f"tfbio.load: a setting is of type {type(value).__name__}: give text or numbers."
+    )

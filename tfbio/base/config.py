@@ -152,9 +152,10 @@ def load(
     """
     origin, values = read(hparams)
     values = {name: value for name, value in values.items() if name not in config_class.beside}
+    values = _merged(defaults or {}, values)
     for override in overrides:
         _apply_override(values, override)
-    return build(config_class, {**(defaults or {}), **values}, origin)
+    return build(config_class, values, origin)
 
 
 def read(hparams: str) -> tuple[str, dict[str, Any]]:
@@ -163,6 +164,12 @@ def read(hparams: str) -> tuple[str, dict[str, Any]]:
     Returns its origin, for messages, and its values without the sources. Raises a ConfigError."""
     origin, text = _read(hparams)
     values = _parse(text, origin)
+    if "vocab_sha256" in values:
+        folder = os.path.dirname(origin) or "."
+        raise ConfigError(
+            f"--hparams={origin} is of a run, and has more than its settings: `tfbio convert "
+            f"--from={folder} --to=FOLDER` writes them alone, in FOLDER/hparams.json."
+        )
     try:
         _check_sources(values.pop("sources", {}), values)
     except ConfigError as error:
@@ -334,7 +341,17 @@ def _apply_override(values: dict, override: str) -> None:
         values = values.setdefault(group, {})
         if not isinstance(values, dict):
             raise ConfigError(f"--set {override}: {group!r} is not a group of settings.")
-    values[key] = value
+    values.update(_merged(values, {key: value}))
+
+
+def _merged(before: Mapping, changes: Mapping) -> dict:
+    """Returns values with some changes; of a group, what these do not name stays as it is."""
+    merged = dict(before)
+    for name, value in changes.items():
+        own = merged.get(name)
+        both = isinstance(own, dict) and isinstance(value, dict)
+        merged[name] = _merged(own, value) if both else value
+    return merged
 
 
 def _build(config_class: type, values: Mapping[str, object], prefix: str):

@@ -82,7 +82,7 @@ def define() -> None:
         "auto",
         _STRATEGIES,
         "One device, all GPUs (mirrored), several machines (multi_worker, which TF_CONFIG names; "
-        "pretraining only), or auto: mirrored where there are several GPUs or CPU devices.",
+        "not to annotate), or auto: mirrored where there are several GPUs or CPU devices.",
     )
     flags.DEFINE_integer(
         "cpu_devices",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
+
+from tfbio.base import json_files
+from tfbio.base.errors import UserError
 
 
 def chosen(folder: str) -> str:
@@ -17,11 +19,13 @@ def chosen(folder: str) -> str:
       itself, if it holds no sweep.
 
     Raises:
-      ValueError: `sweep.json` is not JSON.
-      KeyError: `sweep.json` has no "chosen".
+      UserError: `sweep.json` cannot be read, or does not say which run was chosen.
     """
     path = os.path.join(folder, "sweep.json")
     if not os.path.isfile(path):
         return folder
-    with open(path, encoding="utf-8") as file:
-        return os.path.join(folder, json.load(file)["chosen"])
+    remedy = "run run_finetuning.py --sweep with this --output_dir again"
+    name = json_files.read_object(path, remedy).get("chosen")
+    if not isinstance(name, str):
+        raise UserError(f'{path} has no "chosen": {remedy}.')
+    return os.path.join(folder, name)

@@ -65,6 +65,8 @@ def written_whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
     try:
         with naming(path):
             with open(temporary, "wb") as stream:
+                with suppress(OSError):  # a file system without locks
+                    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if target.exists():
                     shutil.copymode(target, temporary)
                 yield stream
@@ -81,8 +83,8 @@ _HALF_WRITTEN = re.compile(r".+\.[0-9a-f]{32}\.tmp")
 def remove_half_written(path: str | os.PathLike) -> None:
     """Removes from storage the unfinished files (`*.tmp`) of a `written_whole` that was killed.
 
-    Returns nothing. No other process may be writing there, see `only_writer`. Files that cannot be
-    removed stay, and in an object store there are none.
+    Returns nothing. Those that another process is writing stay, and those that cannot be removed.
+    In an object store there are none.
 
     Args:
       path: a file whose unfinished versions to remove, or a folder of such files.
@@ -94,7 +96,14 @@ def remove_half_written(path: str | os.PathLike) -> None:
     for leftover in leftovers:
         if _HALF_WRITTEN.fullmatch(leftover.name):
             with suppress(OSError):  # it does no harm
-                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+                shutil.rmtree(leftover) if leftover.is_dir() else _remove_abandoned(leftover)
+
+
+def _remove_abandoned(file: pathlib.Path) -> None:
+    """Removes a file, unless `written_whole` is writing it; raises an OSError if it cannot."""
+    with open(file, "r+b") as stream:  # as NFS wants it for a lock
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file.unlink()
 
 
 @contextmanager

@@ -164,8 +164,8 @@ def dropout_mask(
       A pair of the mask, `dtype` `shape`, 1 for the elements that are kept and 0 for the others, or
       None if all are; and the scale of the kept ones, a float, 1 / (1 - share).
     """
-    bits = tf.uint8
-    if dtype == tf.float64 or abs(round(rate * 2**8) * 2.0**-8 - rate) > 0.02 * rate:
+    bits, share = tf.uint8, round(rate * 2**8) * 2.0**-8
+    if dtype == tf.float64 or abs(share - rate) > 0.02 * rate or share == 1:
         bits = tf.uint16
     values = 2 ** (8 * bits.size)
     dropped = round(rate * values)

@@ -228,7 +228,7 @@ class Electra(keras.layers.Layer):
         if self.words < config.encoder.vocab_size:
             sharpened = sharpened[..., : self.words]
         if config.disallow_correct:
-            sharpened -= 1000.0 * tf.one_hot(masked.ids, config.encoder.vocab_size)
+            sharpened -= 1000.0 * tf.one_hot(masked.ids, sharpened.shape[-1])
         draw = whole(part.uniform(masked.ids.shape, sample_seed))
         sampled_ids = sample(sharpened, draw)
         corrupted_ids = replace_tokens(

@@ -142,6 +142,8 @@ def mask_tokens(
     positions = tf.where(is_masked, positions, 0)
 
     draw = randomness.global_uniform(positions.shape, token_seed)
+    if masking.unit == "span":
+        draw = tf.gather(draw, _runs(positions), batch_dims=1)
     becomes_mask = is_masked & (draw < masking.mask_token_prob)
     changed = is_masked & (draw < masking.mask_token_prob + masking.random_token_prob)
     shown = tf.fill(positions.shape, masking.mask_id)
@@ -154,6 +156,21 @@ def mask_tokens(
         ids=tf.gather(input_ids, positions, batch_dims=1),
         weights=tf.cast(is_masked, tf.float32),
     )
+
+
+def _runs(positions: tf.Tensor) -> tf.Tensor:
+    """Numbers the spans of masked positions, each of which has neighbours only.
+
+    All tokens of a span are replaced in the same way (Joshi et al., 2020, section 3.1).
+
+    Args:
+      positions: int32 [B, N], ascending; those behind the masked ones are 0.
+
+    Returns:
+      int32 [B, N], the number of each position's span, from 0.
+    """
+    begins = tf.pad(positions[:, 1:] != positions[:, :-1] + 1, [[0, 0], [1, 0]])
+    return tf.cumsum(tf.cast(begins, tf.int32), axis=1)
 
 
 def replace_tokens(

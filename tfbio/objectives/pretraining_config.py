@@ -298,6 +298,10 @@ class PretrainingConfig(BaseSettings, PretrainingPhases):
             "adam_bias_correction goes with optimizer = adamw: set lamb_bias_correction for lamb",
         )
         require(
+            not self.generator_warmup_steps or not self.adam_bias_correction,
+            "adam_bias_correction does not go with generator_warmup_steps, in which one part waits",
+        )
+        require(
             self.optimizer == "lamb" or self.lamb_bias_correction,
             "lamb_bias_correction = false goes with optimizer = lamb: adamw corrects none anyway",
         )

@@ -10,7 +10,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from tfbio.base.errors import UsageError
-from tfbio.objectives import objective_cost
+from tfbio.objectives import division, objective_cost
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.planning import mesh_cost, pretraining_cost_on_tpu
 from tfbio.planning.activation_cost import activations
@@ -81,12 +81,14 @@ def parts_that_fit(config: PretrainingConfig, name: str) -> int | None:
       ConfigError: the generator's sizes do not go together.
     """
     device, parts = DEVICES[name], config.run.gradient_accumulation_steps
-    while config.train_batch_size % (max(device.count, config.gradient_clip_groups) * parts) == 0:
+    while True:
         run = dataclasses.replace(config.run, gradient_accumulation_steps=parts)
-        if needed_memory(dataclasses.replace(config, run=run), name) <= device.memory:
+        in_parts = dataclasses.replace(config, run=run)
+        if config.train_batch_size % division.pieces(in_parts, device.count):
+            return None
+        if needed_memory(in_parts, name) <= device.memory:
             return parts
         parts *= 2
-    return None
 
 
 def days(config: PretrainingConfig, name: str) -> float:
@@ -210,6 +212,8 @@ def _note(config: PretrainingConfig, name: str, needed: float) -> str:
     count, groups = DEVICES[name].count, config.gradient_clip_groups
     if config.train_batch_size % count:
         return f"  does not divide by {count} devices"
+    if config.train_batch_size % (pieces := division.pieces(config, count)):
+        return f"  does not divide by {count} devices with all their parts ({pieces} pieces)"
     note = f"  needs gradient_clip_groups={count}, or 1" if groups > 1 and groups % count else ""
     if needed > DEVICES[name].memory:
         parts = parts_that_fit(config, name)

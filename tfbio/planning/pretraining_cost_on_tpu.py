@@ -103,7 +103,9 @@ def memory(
     if mesh:
         count = mesh_weights.numbers(config, mesh).parameters
     of_layers = encoder_cost.layer_parameters(config.encoder) / model
-    of_generator = encoder_cost.layer_parameters(config.generator) if config.has_generator else 0
+    # Without a generator of its own the discriminator's layers are both.
+    has_own = config.has_generator and config.untied_generator
+    of_generator = encoder_cost.layer_parameters(config.generator) if has_own else 0
 
     def largest(length: int) -> float:
         # As large as five copies in float32.

@@ -6,6 +6,7 @@ import glob
 import os
 from pathlib import Path
 
+from tfbio.base import file_paths
 from tfbio.base.errors import UserError
 from tfbio.reporting.tables import Table
 
@@ -76,8 +77,13 @@ def read_run(model_dir: str | os.PathLike) -> dict[str, dict[str, Curve]]:
       step, an int, and a value, a float, in the order of the steps.
 
     Raises:
-      CurvesError: one of both has no scalars.
+      CurvesError: one of both has no scalars, or the run is in an object store.
     """
+    if file_paths.is_remote(model_dir):
+        raise CurvesError(
+            f"{model_dir} is in an object store, whose curves are not read: copy its folder logs, "
+            "and give the folder with the copy."
+        )
     return {split: read(Path(model_dir, "logs", split)) for split in ("train", "heldout")}
 
 

@@ -175,8 +175,10 @@ def _draw_bars(axes: Axes, groups: Groups, axis: str) -> set[str]:
         if not any(counts):
             continue
         shown.add(kind)
+        # Of groups without true mentions the table alone tells: a bar would be as long as it likes.
         parts = [
-            100 * x / max(1, _true(own)) for x, own in zip(counts, groups.values(), strict=True)
+            100 * x / _true(own) if _true(own) else 0.0
+            for x, own in zip(counts, groups.values(), strict=True)
         ]
         color, hatch = _LOOKS[kind]
         style = {"color": color, "hatch": hatch, "edgecolor": "black", "linewidth": 0.4}

@@ -13,6 +13,7 @@ import dataclasses
 import glob
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -349,8 +350,12 @@ def _trivial(
 
 
 def _model_of(init: str) -> str:
-    """Returns the name of a model's folder; of a trial's run that of its `--init_checkpoint`."""
+    """Returns the name of a model's folder; of a trial's run that of its `--init_checkpoint`.
+
+    A TensorFlow 1 checkpoint, such as `bert_model.ckpt`, has the name of the folder around it.
+    """
     run = Path(init).parent
     if Path(init).name.startswith("trial_") and Path(run, trained_on.CONFIG).is_file():
         return _model_of(_read_settings(run).init_checkpoint)
-    return Path(init).name
+    is_checkpoint = re.search(r"\.ckpt\b|^ckpt-\d+$", Path(init).name)
+    return run.name if is_checkpoint else Path(init).name

@@ -372,8 +372,12 @@ class Finetuner(Inference):
 
 
 def _over_replicas(weight: tf.Tensor) -> tf.Tensor:
-    """Returns the sum over all replicas, float32 []: of the global batch each has its share."""
-    return tf.distribute.get_replica_context().all_reduce("SUM", weight)
+    """Returns the sum over all replicas, float32 []: of the global batch each has its share.
+
+    It is above 0: a batch without a target, such as after an early cut, has a loss of 0 over it.
+    """
+    total = tf.distribute.get_replica_context().all_reduce("SUM", weight)
+    return tf.maximum(total, 1e-30)
 
 
 def _stacked(parts: list[packing.Part], replicas: int) -> list[packing.Part]:

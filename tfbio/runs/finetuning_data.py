@@ -9,7 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from tfbio.base.errors import UserError
 from tfbio.formats.task_examples import Example
+from tfbio.models.batches import NO_TARGET
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.task_types import types
 from tfbio.task_types.features import Features
@@ -180,9 +182,20 @@ def encode_examples(
 
     features = {split: features_of(members) for split, members in examples.items()}
     trained = features["train"]
+    if _lacks_targets(trained):
+        raise UserError(
+            "tagging.early_cut leaves no word of the training set with sequence_length="
+            f"{config.sequence_length}: give a larger --set sequence_length."
+        )
     if task.augment:
         trained = features_of(task.augment(examples["train"]))
     return features, task_type.balanced(trained, config)
+
+
+def _lacks_targets(trained: Features) -> bool:
+    """Returns True if tokens have targets, and none of any window has one."""
+    targets = trained.per_token.get("targets")
+    return bool(targets) and all((own == NO_TARGET).all() for own in targets.values)
 
 
 def count_steps(config: FinetuningConfig, trained: Features) -> int:

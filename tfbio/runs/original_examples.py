@@ -17,6 +17,7 @@ from tfbio.base.errors import DataError
 from tfbio.base.manifests import MANIFEST, Manifest
 from tfbio.base.shards import Shard, read_shard
 from tfbio.base.tf_example import parse_example
+from tfbio.text.vocabularies import is_cased
 
 FEATURES = ("input_ids", "input_mask", "segment_ids")
 # The names that google-research/electra's build_pretraining_dataset.py gives to its files.
@@ -30,7 +31,7 @@ def find(files: list[str], vocab_size: int) -> tuple[str, Manifest]:
 
     All files are read once, to count their records. One file in a hundred, the last ones, is held
     out if there are two or more. The vocabulary is `vocab.txt` in the files' folder or the one
-    above, where that code has it; it is taken for an uncased one.
+    above, where that code has it; its tokens tell whether it is a cased one.
 
     Args:
       files: the TFRecord files.
@@ -73,12 +74,13 @@ def find(files: list[str], vocab_size: int) -> tuple[str, Manifest]:
             f"{folder} has no vocab.txt, nor has the folder above it: put the vocabulary there "
             "that the examples were made with."
         )
+    tokens = vocab.read_text(encoding="utf-8").splitlines()
     settings = {
         "sequence_length": len(example["input_ids"]),
         "vocab_size": vocab_size,
         "vocab_sha256": storage.sha256_of(vocab),
         "vocab_file": str(vocab),
-        "lower_case": True,
+        "lower_case": not is_cased([token for token in tokens if not token.startswith("[")]),
     }
     return folder, Manifest("examples", settings, {}, shards)
 

@@ -4,7 +4,6 @@
 `objectives.pretrainer.Pretrainer.replica_train_step`.
 """
 
-import math
 import os
 import signal
 import sys
@@ -13,10 +12,10 @@ import numpy as np
 import tensorflow as tf
 
 from tfbio.base import storage
-from tfbio.base.errors import UsageError, UserError
+from tfbio.base.errors import UserError
 from tfbio.base.manifests import Manifest, verify
 from tfbio.models import layers
-from tfbio.objectives import mesh_limits
+from tfbio.objectives import division, mesh_limits
 from tfbio.objectives.mesh_pretrainer import MeshPretrainer
 from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig
@@ -80,7 +79,7 @@ def pretrain(
     is_mesh = isinstance(strategy, MeshStrategy)
     if is_mesh:
         mesh_limits.check(config, strategy.mesh.shape)
-    _check_division(config, strategy.num_replicas_in_sync)
+    division.check(config, strategy.num_replicas_in_sync)
     distribution.optimize_for(config.run.optimize_for, strategy)
     data = pretraining_data.find_data(config, example_folders, init_checkpoint)
     # One of several workers writes and prints.
@@ -179,27 +178,6 @@ def _check_reachable(*folders: str) -> None:
             ) from error
         except tf.errors.OpError as error:
             raise UserError(f"{folder} cannot be reached ({error.message}).") from error
-
-
-def _check_division(config: PretrainingConfig, replicas: int) -> None:
-    """Raises UsageError if a batch does not divide by the devices and the parts of a step."""
-    groups = config.gradient_clip_groups
-    if groups > 1 and groups % replicas:
-        raise UsageError(
-            f"gradient_clip_groups {groups} does not divide by {replicas} devices: give {replicas} "
-            "(each clips the gradient of its examples), or 1 (that of all is clipped)."
-        )
-    names = ("gradient_accumulation_steps", "parallel_parts")
-    parts = {f"run.{x}": getattr(config.run, x) for x in names if getattr(config.run, x) > 1}
-    if groups > 1:
-        parts["gradient_clip_groups"] = groups
-    in_parts = math.prod(parts.values())  # over all devices where there are groups
-    if config.train_batch_size % (in_parts if groups > 1 else replicas * in_parts):
-        divided = " and ".join(f"{name}={number}" for name, number in parts.items())
-        raise UsageError(
-            f"train_batch_size {config.train_batch_size} does not divide by {replicas} devices"
-            + (f" with {divided}." if divided else ".")
-        )
 
 
 def _check_start(settings: dict, data: Data, init_checkpoint: str) -> None:

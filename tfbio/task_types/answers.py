@@ -15,6 +15,8 @@ from tfbio.formats.task_examples import Question
 
 # BioASQ lets a system give so many answers to a factoid question.
 FACTOID_ANSWERS = 5
+# No answer begins or ends with these; as `tf.strings.strip` has them.
+_BLANKS = " \t\n\v\f\r"
 
 
 class Rules(NamedTuple):
@@ -92,7 +94,8 @@ def best_answers(context: str, windows: Sequence[Window], rules: Rules = _DEFAUL
     scores, starts, ends = (np.concatenate(part) for part in zip(*found, strict=True))
     best: dict[str, float] = {}
     for i in np.argsort(-scores, kind="stable"):
-        best.setdefault(_cut(context, starts[i], ends[i]), float(scores[i]))
+        if text := _cut(context, starts[i], ends[i]):
+            best.setdefault(text, float(scores[i]))
         if len(best) == rules.n_best:
             break
     if rules.beam_size:
@@ -147,10 +150,11 @@ def _beam(logits: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.nda
 
 
 def _cut(context: str, start: int, end: int) -> str:
+    """Returns the text of a span; a token of byte-level BPE may be a blank, or begin with one."""
     # Accents that are characters of their own belong to the letter before; "uncased" drops them.
     while end < len(context) and unicodedata.category(context[end]) == "Mn":
         end += 1
-    return context[start:end]
+    return context[start:end].strip(_BLANKS)
 
 
 # --- One question on several contexts ------------------------------------------------------------

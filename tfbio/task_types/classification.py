@@ -154,8 +154,8 @@ class Classification(TextType):
             return features
         encoded = tokenizer.encode([text for text, _ in found])
         entities = [
-            # After [CLS]; what is cut off has the place of [SEP].
-            [np.minimum(1 + _tokens(e.offsets, span), len(ids) - 1) for span in spans]
+            # After [CLS]; what is cut off has the place of the text's [SEP].
+            [np.minimum(1 + _tokens(e.offsets, span), _end(ids, tokenizer)) for span in spans]
             for e, (_, spans), ids in zip(encoded, found, features.input_ids, strict=True)
         ]
         most = max(len(tokens) for both in entities for tokens in both)
@@ -276,6 +276,11 @@ class Classification(TextType):
 def _padded(tokens: np.ndarray, most: int) -> np.ndarray:
     """Returns the tokens, int64 [n], with the last one again up to `most` of them."""
     return np.pad(tokens, (0, most - len(tokens)), "edge")
+
+
+def _end(ids: np.ndarray, tokenizer: Tokenizer) -> int:
+    """Returns the place of the [SEP] behind the first text of a window."""
+    return int(np.argmax(ids == tokenizer.sep_id))
 
 
 def _tokens(offsets: Sequence[tuple[int, int]], span: tuple[int, int]) -> np.ndarray:

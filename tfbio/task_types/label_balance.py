@@ -77,7 +77,8 @@ class LabelBalance:
         if not self.has_one_label:
             return ""
         counts = self._label_counts(features)
-        most = int(counts.max())
+        if not (most := int(counts.max())):
+            return "label bias: none, as no target is left of sequence_length"
         return (
             f"label bias: {(counts.sum() - most) / most:.4f} ({counts.sum() - most:,} of other "
             f"labels to {most:,} of {self.labels[counts.argmax()]})"

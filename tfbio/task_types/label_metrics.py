@@ -61,18 +61,15 @@ def relation_scores(
     return Scores(metrics.micro(counts), others)
 
 
-def accuracy_and_macro_f1(
-    truth: Sequence[str], predicted: Sequence[str], labels: Sequence[str] | None = None
-) -> Scores:
+def accuracy_and_macro_f1(truth: Sequence[str], predicted: Sequence[str]) -> Scores:
     """Computes label metrics of classification (MedNLI, PubMedQA, BioASQ yes/no).
 
     Args:
       truth, predicted: the label of each example.
-      labels: those to average over; by default all that occur (of BioASQ always yes and no).
 
     Returns:
       `Scores` in [0, 1]: "accuracy", the share of right labels, and "macro_f1", the mean of the
-      labels' F1.
+      F1 of all labels that occur.
 
     Raises:
       ScoreError: the lengths differ, or there is no example.
@@ -81,7 +78,7 @@ def accuracy_and_macro_f1(
 
     check_lengths(truth, predicted)
     right = np.array([true == found for true, found in zip(truth, predicted, strict=True)])
-    f1 = f1_score(truth, predicted, labels=labels, average="macro", zero_division=0.0)
+    f1 = f1_score(truth, predicted, average="macro", zero_division=0.0)
     return Scores({"accuracy": (right, mean)}, {"macro_f1": float(f1)})
 
 

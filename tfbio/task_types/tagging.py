@@ -81,7 +81,7 @@ class Tagging(MentionOutcomes, TaskType):
     served = ServedTags
     mentions = staticmethod(tag_schemes.entities)
     hugging_face_class = "ForTokenClassification"
-    own_tasks = (OwnTask("ner", _read_tags, _score_tags, bio_tags),)
+    own_tasks = (OwnTask("ner", _read_tags, _score_tags, bio_tags, fewest=1),)
 
     settings: TaggingSettings
 

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 _ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 # The end of the names of classes for tags, whose texts come as words.
 TAGGER = "ForTokenClassification"
-# The least share of tokens with capital letters in a cased vocabulary. In BERT's it is a third; an
-# uncased one may have a few that somebody added.
-_CASED = 0.01
 
 
 # --- Reading -------------------------------------------------------------------------------------
@@ -72,7 +69,7 @@ def read_lower_case(folder: str | os.PathLike) -> bool:
             f"{path} lower-cases text or not by {json.dumps(lower_case)}: it must be true or false."
         )
     if lower_case is None:
-        lower_case = sum(map(_has_capitals, tokens)) <= _CASED * len(tokens)
+        lower_case = not vocabularies.is_cased(tokens)
         tokenizer_checks.check_wordpiece(folder, settings, lower_case)
         return lower_case
     if problem := _contradiction(vocabulary, tokens, lower_case, folds):
@@ -133,11 +130,6 @@ def _tokens_of_text(vocabulary: Path, name: str, content: bytes) -> tuple[list[s
         raise TokenizerError(f"{vocabulary} is no vocabulary ({error}): get it again.") from error
 
 
-def _has_capitals(token: str) -> bool:
-    """Returns True if a token has a capital letter."""
-    return token != token.lower()
-
-
 def _contradiction(
     vocabulary: Path, tokens: Sequence[str], lower_case: bool, folds: bool
 ) -> str | None:
@@ -152,8 +144,8 @@ def _contradiction(
       lower_case: what the settings say.
       folds: see `_tokens_of_text`.
     """
-    with_capitals = sum(map(_has_capitals, tokens))
-    if lower_case and with_capitals > _CASED * len(tokens):
+    with_capitals = vocabularies.count_capitals(tokens)
+    if lower_case and vocabularies.is_cased(tokens):
         return f"{with_capitals} of {len(tokens)} tokens in {vocabulary} have capital letters"
     if not lower_case and not with_capitals and not folds:
         return f"no token in {vocabulary} has a capital letter"

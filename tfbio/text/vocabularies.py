@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,6 +23,19 @@ SENTENCEPIECE_SPACE = sentencepiece_model.SPACE
 NAMES = ("vocab.txt", "vocab.model", "vocab.json")
 _OTHER_NAMES = ("spiece.model", "sentencepiece.bpe.model", "30k-clean.model")
 TOKENIZER_JSON = "tokenizer.json"
+# The least share of tokens with capital letters in a cased vocabulary. In BERT's it is a third; an
+# uncased one may have a few that somebody added.
+_CASED = 0.01
+
+
+def count_capitals(tokens: Sequence[str]) -> int:
+    """Counts the tokens of a vocabulary, its special ones left out, that have a capital letter."""
+    return sum(token != token.lower() for token in tokens)
+
+
+def is_cased(tokens: Sequence[str]) -> bool:
+    """Returns True if the tokens of a vocabulary, its special ones left out, are of cased text."""
+    return count_capitals(tokens) > _CASED * len(tokens)
 
 
 def vocabulary_files(path: str | os.PathLike) -> list[Path]:

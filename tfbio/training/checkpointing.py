@@ -67,7 +67,8 @@ class Checkpointer:
     def restore(self, path: str) -> None:
         """Restores the model, the optimizer and the other state from a checkpoint; returns nothing.
 
-        Call it in the scope of the strategy.
+        Call it in the scope of the strategy. A step in `keep_at` is then kept for good, also if a
+        run did not know so when it saved it.
 
         Args:
           path: the prefix of the checkpoint's files, such as "FOLDER/ckpt-1000".
@@ -80,6 +81,8 @@ class Checkpointer:
           ValueError: a variable has another shape in it.
         """
         self._checkpoint.restore(path).assert_existing_objects_matched()
+        if self._manager:
+            self._keep(int(self._step.numpy()))
 
     def save(self) -> None:
         """Writes the checkpoint of the current step, unless it is there already; returns nothing.
@@ -102,9 +105,14 @@ class Checkpointer:
                 )
         if self._manager and not (self._manager.latest_checkpoint or "").endswith(f"-{step}"):
             # First, so that a run which is killed does not go on behind a step that it lacks.
-            if step in self._keep_at:
-                self._checkpoint.write(os.path.join(self._folder, f"{_KEPT}-{step}"))
+            self._keep(step)
             self._manager.save(checkpoint_number=step)
+
+    def _keep(self, step: int) -> None:
+        """Writes the step's checkpoint for good if it is one of `keep_at` and not there."""
+        path = os.path.join(self._folder, f"{_KEPT}-{step}")
+        if step in self._keep_at and not tf.io.gfile.exists(f"{path}.index"):
+            self._checkpoint.write(path)
 
 
 class CheckpointError(UserError):

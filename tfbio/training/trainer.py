@@ -98,7 +98,7 @@ class Trainer:
 
     def _end_of_loop(self, step: int, until: int, stops: Sequence[int]) -> int:
         """Returns the first step after `step` at which a loop ends."""
-        next_evaluation = (step // self.eval_every + 1) * self.eval_every
-        ends = (step + self.steps_per_loop, next_evaluation, until, *stops, *self.profile.borders)
+        nexts = ((step // every + 1) * every for every in (self.eval_every, self.save_every))
+        ends = (step + self.steps_per_loop, *nexts, until, *stops, *self.profile.borders)
         ends += tuple(self.save_at)
         return min(end for end in ends if end > step)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
+from typing import Any
 
 from tfbio.models.encoder_config import TRAINING_ONLY, EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig
@@ -73,9 +75,18 @@ def require_same_model(folder: str, settings: dict) -> None:
     for name in _MODEL_SETTINGS:
         if had[name] != wanted[name]:
             raise CheckpointError(
-                f"{folder} holds another model than the settings ask for: its {name} is "
-                f"{had[name]}, not {wanted[name]}."
+                f"{folder} holds another model than the settings ask for: its {name} "
+                f"{_difference(name, had[name], wanted[name])}."
             )
+
+
+def _difference(name: str, had: Any, wanted: Any) -> str:
+    """Returns how a setting of a model, or each of a group, differs from what is wanted."""
+    if not isinstance(had, dict) or not isinstance(wanted, dict):
+        return f"is {had}, not {wanted}"
+    each = [f"{key}={json.dumps(value)}" for key, value in had.items() if value != wanted[key]]
+    remedy = f": give each as --set {name}.NAME=VALUE" if name == "encoder" else ""
+    return f"has {', '.join(each)}{remedy}"
 
 
 def _require_warmup(folder: str, wanted: PretrainingConfig, remedy: str = "") -> None:

@@ -107,6 +107,23 @@ def test_overrides_win_over_the_file_and_later_over_earlier():
     assert (settings.seed, settings.run.precision, settings.mask_prob) == (2, "bfloat16", 1.0)
 
 
+def test_a_group_keeps_what_is_not_named():
+    defaults = {"run": {"precision": "float32", "steps_per_loop": 7}}
+    hparams = '{"run": {"steps_per_loop": 8}, "encoder": {"hidden_size": 64, "vocab_size": 9}}'
+    overrides = ['encoder={"hidden_size": 128}', "encoder.embedding_size=32"]
+    settings = load(PretrainingConfig, hparams, overrides, defaults)
+    assert (settings.run.precision, settings.run.steps_per_loop) == ("float32", 8)
+    shape = settings.encoder
+    assert (shape.hidden_size, shape.vocab_size, shape.embedding_size) == (128, 9, 32)
+
+
+def test_the_settings_of_a_run_are_met_with_the_command_that_writes_them_alone(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text('{"seed": 1, "vocab_sha256": "0"}')
+    with pytest.raises(ConfigError, match=f"`tfbio convert --from={tmp_path} --to=FOLDER` writes"):
+        load(PretrainingConfig, str(path))
+
+
 def test_whole_numbers_may_be_written_with_an_exponent():
     settings = load(PretrainingConfig, '{"num_train_steps": 1e6, "learning_rate": 1}')
     assert settings.num_train_steps == 1_000_000

@@ -88,6 +88,22 @@ def test_what_a_killed_writer_left_half_written_goes(tmp_path):
     assert left == ["b.json.tmp", "c.json.0123456789abcdef0123456789abcdef.tmp", "own.tmp"]
 
 
+def test_what_another_process_is_writing_stays(tmp_path):
+    """As quickstart's folder, in which an annotation is being written."""
+    (tmp_path / "out").mkdir()
+    with storage.written_whole(tmp_path / "out" / "a.json") as stream:
+        stream.write(b"half")
+        program = (
+            "import sys\n"
+            "from tfbio.base import storage\n"
+            "with storage.only_writer(sys.argv[1]): pass\n"
+        )
+        words = [sys.executable, "-c", program, str(tmp_path / "out")]
+        subprocess.run(words, check=True)
+        assert len(list(tmp_path.rglob("*.tmp"))) == 1
+    assert (tmp_path / "out" / "a.json").read_bytes() == b"half"
+
+
 def test_a_full_disk_has_a_name(tmp_path):
     with pytest.raises(OSError) as error, storage.written_whole(tmp_path / "x"):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -75,6 +75,11 @@ def test_in_float64_dropout_has_the_rate_itself():
     assert scale == pytest.approx(1 / 0.9, rel=1e-5)
 
 
+def test_nearly_all_can_be_dropped():
+    _, scale = randomness.dropout_mask(tf.TensorShape([4]), tf.float32, 0.999, SEED)
+    assert scale == pytest.approx(1000, rel=0.02)
+
+
 def test_the_gradient_passes_where_the_value_did():
     inputs = tf.constant(np.linspace(1.0, 2.0, 1000, dtype=np.float32))
     with tf.GradientTape() as tape:

@@ -189,7 +189,11 @@ def test_without_a_generator_any_word_is_as_likely(recording):
 @pytest.mark.parametrize("without_generator", [True, False])
 def test_rows_that_are_no_words_replace_none(recording, without_generator):
     """The token embeddings of a model from elsewhere may have more rows than the vocabulary."""
-    settings = dataclasses.replace(recorded_config(), uniform_generator=without_generator)
+    settings = dataclasses.replace(
+        recorded_config(),
+        uniform_generator=without_generator,
+        disallow_correct=not without_generator,
+    )
     words = settings.encoder.vocab_size // 2
     masked = without_repeats(recording.masked(0))
     masked = masked._replace(input_ids=masked.input_ids % words, ids=masked.ids % words)

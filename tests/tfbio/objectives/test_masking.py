@@ -221,6 +221,24 @@ def test_spans_have_spanberts_lengths():
     assert stats.spearmanr(lengths, expected).statistic > 0.95
 
 
+def test_a_span_has_one_fate():
+    """Joshi et al. (2020), section 3.1: all its tokens are replaced in the same way."""
+    ids = np.tile(np.arange(WORDS, WORDS + 100, dtype=np.int32), [50, 1])
+    fates = []
+    batch = tf.constant(ids), tf.ones_like(ids)
+    masked = hide(
+        batch, (0, 2), mask_token_prob=0.8, random_token_prob=0.1, unit="span"
+    )  # no random word is [MASK]
+    shown = masked.input_ids.numpy()
+    for row, places in zip(shown, hidden_places(masked), strict=True):
+        (hidden,) = np.nonzero(places)
+        for span in np.split(hidden, 1 + np.nonzero(np.diff(hidden) > 1)[0]):
+            one = np.where(row[span] == MASK, 2, row[span] != ids[0, span])
+            fates.append(int(one[0]) if len(set(one.tolist())) == 1 else None)
+    assert None not in fates
+    assert 0.7 < np.mean([fate == 2 for fate in fates]) < 0.9 and fates.count(0) and fates.count(1)
+
+
 def test_a_span_stays_within_its_text():
     """Of [CLS] a [SEP] b1 b2 ... [SEP], a span that begins with a does not go on to b1."""
     row = [CLS, 5, SEP, *range(6, 46), SEP]

@@ -187,3 +187,12 @@ def test_shares_of_peak_of_published_runs(options, days, peak, share):
     """Those in docs/benchmarks.md; the first is what `SHARE_OF_PEAK` stands for."""
     made = dataclasses.replace(recipe("base"), **{"final_sequence_length": 0, **options})
     assert objective_cost.run_flops(made) / (days * 86400 * peak) == pytest.approx(share, rel=0.02)
+
+
+def test_a_batch_that_does_not_divide_by_the_parts_is_said():
+    made = settings(train_batch_size=128)
+    for parts, said in ((3, True), (32, True), (16, False)):
+        run = dataclasses.replace(made.run, gradient_accumulation_steps=parts)
+        report = pretraining_cost.report(dataclasses.replace(made, run=run), "tpu-v3-8")
+        pieces = f"does not divide by 8 devices with all their parts ({8 * parts} pieces)"
+        assert (pieces in report) == said, parts

@@ -142,3 +142,12 @@ def test_the_least_days_are_those_of_both_phases():
     assert tpu_cost.least_days(half, "tpu-v3-8") is None
     text = pretraining_cost.report(base, "tpu-v3-8")
     assert "at least" in text and f"{days:.2g}" in text
+
+
+def test_a_tied_generator_has_no_gradients_of_its_own():
+    """Of the layers that both are, which counted twice: the demo's memory was below 0."""
+    demo = recipe("quickstart")
+    assert not demo.untied_generator
+    for device in (x for x in devices.DEVICES.values() if x.on_chip):
+        weights = 4 * objective_cost.parameters(demo).all
+        assert tpu_cost.memory(demo, device) + device.on_chip > 4 * weights

@@ -78,3 +78,11 @@ def test_of_many_types_the_most_frequent_are_shown(drawn, tmp_path):
     (figure,) = drawn
     names = [label.get_text().partition(" ")[0] for label in figure.axes[0].get_yticklabels()]
     assert names == ["all", *(f"{i:02}" for i in range(12))]
+
+
+def test_a_group_without_true_mentions_has_no_bar(drawn, tmp_path):
+    """Its 40 spurious mentions would be 4,000 for 100 true ones, beside which all others vanish."""
+    outcomes = {Outcome("a", "a", RIGHT, 1): 100, Outcome("", "a", SPURIOUS, 6): 40}
+    mention_errors.draw({"ours": outcomes}, tmp_path, "errors_x", "BC5-chem")
+    (figure,) = drawn
+    assert max(axes.get_xlim()[1] for axes in figure.axes) < 200

@@ -418,3 +418,14 @@ def test_a_run_from_a_trial_has_the_name_of_what_that_began_with(write, tmp_path
     scores["init"] = str(squad / "trial_3")
     (folder / "scores.json").write_text(json.dumps(scores))
     assert results.read(folder).name == "bioelectra"
+
+
+@pytest.mark.parametrize(
+    "init", ["out/biobert/bert_model.ckpt", "out/biobert/model.ckpt-1000", "out/biobert/ckpt-7"]
+)
+def test_a_checkpoint_has_the_name_of_its_folder(init, write):
+    """Google's checkpoints are all called alike."""
+    folder = write("one", "mmrm")
+    scores = json.loads((folder / "scores.json").read_text())
+    (folder / "scores.json").write_text(json.dumps({**scores, "init": init}))
+    assert results.read(folder).name == "biobert"

@@ -157,6 +157,22 @@ def test_learns_the_examples_it_is_given(learner):
     assert np.mean(np.equal(labels_found(made, features), features.per_window["targets"])) > 0.9
 
 
+def test_a_batch_without_a_target_changes_nothing_much(pretrained, cpu):
+    """As behind an early cut, where the mean of no loss is 0, and not NaN."""
+    encoder_config = checkpoint_settings.read_encoder_config(pretrained)
+    tokenizer = tokenization.load_tokenizer(f"{pretrained}/vocab.txt")
+    task_type = Tagging(("O", "B", "I"))
+    sentences = [TaggedSentence(str(i), ("the", "drug"), ("O", "B")) for i in range(16)]
+    features = task_type.features(sentences, tokenizer, 32)
+    none = [np.full_like(own, NO_TARGET) for own in features.per_token["targets"].values]
+    targets = features.per_token["targets"]._replace(values=none)
+    features = dataclasses.replace(features, per_token={"targets": targets})
+    made = finetuner.Finetuner(SETTINGS, encoder_config, task_type, 0, 10, cpu)
+    made.initialize(0, pretrained)
+    logged = task_types.train(made, features, np.tile(np.arange(16), 10))
+    assert [loss for _, loss, _ in logged] == [0.0]
+
+
 def as_one_batch(features):
     """Each window in a row of its own, in order."""
     count = len(features.input_ids)

@@ -4,11 +4,15 @@ import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
+from tfbio.base.errors import UserError
+from tfbio.formats.task_examples import TaggedSentence
 from tfbio.runs import finetuning_data
 from tfbio.task_types import task_table
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.tagging import Tagging
+from tfbio.text import tokenization
 
 
 def test_every_epoch_is_a_new_order_of_all_examples():
@@ -62,3 +66,12 @@ def test_the_runs_of_a_sweep_share_examples_and_windows(vocab_file, tmp_path):
         first = other
     # The files were changed.
     assert features(data="1", vocab="1") is not first and len(read) == 6
+
+
+def test_an_early_cut_that_leaves_nothing_is_refused(vocab_file):
+    task = task_table.TASKS["bc5cdr_chem"]
+    tokenizer = tokenization.load_tokenizer(vocab_file)
+    examples = {"train": [TaggedSentence("1", ("the",) * 30, ("O",) * 30)]}
+    config = FinetuningConfig(sequence_length=16, tagging=Tagging.Settings(early_cut=True))
+    with pytest.raises(UserError, match="early_cut leaves no word .* sequence_length=16: give a"):
+        finetuning_data.encode_examples(task, examples, tokenizer, config)

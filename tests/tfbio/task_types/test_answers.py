@@ -116,6 +116,16 @@ def test_ends_depend_on_starts_with_electras_head():
     assert none == ((), (), pytest.approx(0.5))
 
 
+def test_a_blank_is_no_answer_nor_a_part_of_one():
+    """Of byte-level BPE, where a second blank is a token with an empty range of characters."""
+    context = "the  gene"
+    offsets = np.array([[0, 3], [4, 4], [5, 9]], np.int32)
+    logits = window({4: 9, 5: 5}, {4: 9, 5: 8}, (True,) * 3, offsets)
+    found = answers.best_answers(context, [logits])
+    assert found.texts == ("gene", "the", "the  gene")
+    assert found.null_odds == -18 - (9 + 8)
+
+
 def test_a_context_of_nothing_has_no_answer():
     empty = answers.Window(
         np.zeros([4, 2], np.float32), np.zeros([0, 2], np.int32), np.ones(0, bool)

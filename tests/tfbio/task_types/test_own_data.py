@@ -88,6 +88,12 @@ def test_a_negative_label_that_is_not_clear_is_named(task, labels, wanted, words
         task_table.find(task, str(tmp_path), wanted)
 
 
+def test_words_without_an_entity_teach_nothing(tmp_path):
+    (tmp_path / "train.tsv").write_text("Aspirin\tO\nhelps\tO\n")
+    with pytest.raises(UserError, match="train.tsv has 0 labels: nothing can be learnt"):
+        task_table.find("ner", str(tmp_path))
+
+
 @pytest.mark.parametrize("name, folder", [("chemprot", "chemprot"), ("ddi", "ddi2013")])
 def test_own_relations_are_scored_as_those_of_blurb(name, folder, tmp_path):
     data = reference.corpus(f"{folder}/blurb")

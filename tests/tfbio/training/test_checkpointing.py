@@ -69,6 +69,19 @@ def test_checkpoints_of_some_steps_are_kept_for_good(make, tmp_path):
         assert int(other[1].iterations.numpy()) == number
 
 
+def test_a_step_that_was_saved_before_it_was_to_be_kept_is_kept(make, tmp_path):
+    layer, optimizer = make()
+    step(layer, optimizer)
+    Checkpointer(layer, optimizer, str(tmp_path), keep=1).save()
+    other = make()
+    again = Checkpointer(*other, str(tmp_path), keep=1, keep_at=(1,))
+    again.restore(f"{tmp_path}/ckpt-1")
+    step(*other)
+    again.save()
+    names = sorted(path.name for path in tmp_path.glob("*.index"))
+    assert names == ["ckpt-2.index", "kept-1.index"]
+
+
 def test_who_does_not_write_saves_nothing(make, tmp_path):
     Checkpointer(*make(), str(tmp_path), keep=1, writes=False).save()
     assert not list(tmp_path.iterdir())

@@ -51,15 +51,15 @@ def record():
     return Record()
 
 
-def test_loops_end_at_evaluations_and_at_the_last_step(record):
+def test_loops_end_at_evaluations_at_checkpoints_and_at_the_last_step(record):
     assert record.trainer().fit(0, 60, record.train, record.evaluate) == 60
-    assert record.loops() == [10, 10, 5, 10, 10, 5, 10]
+    assert record.loops() == [10, 10, 5, 5, 10, 10, 10]
     evaluated = [event[1] for event in record.events if event[0] == "eval_curves"]
     assert evaluated == [25, 50, 60]
-    # At 35, the first end of a loop after 30, and at 60, behind the evaluation there.
+    # At 60 behind the evaluation there.
     saves = [place for place, event in enumerate(record.events) if event == "save"]
     assert [record.events[place - 1][:2] for place in saves] == [
-        ("curves", 35),
+        ("curves", 30),
         ("eval_curves", 60),
     ]
 

@@ -80,7 +80,13 @@ class ServedQuestions(ServedTask):
             null_odds = tf.where(has_one, tf.reduce_sum(logits[:, 0], axis=-1) - score, 0.0)
         if self.calibration is not None:
             has_one &= null_odds <= self.calibration
+        # As `answers._cut`: a token of byte-level BPE may be a blank, or begin with one.
         text = tf.strings.substr(context, start, end - start, "UTF8_CHAR")
+        from_first = tf.strings.regex_replace(text, r"^[ \t\n\v\f\r]+", "")
+        start += tf.strings.length(text) - tf.strings.length(from_first)
+        text = tf.strings.strip(text)
+        end = start + tf.strings.length(text, "UTF8_CHAR")
+        has_one &= text != ""
         return {
             "answer": tf.where(has_one, text, ""),
             "start": tf.where(has_one, start, -1),

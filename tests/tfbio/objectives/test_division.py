@@ -1,0 +1,35 @@
+"""The pieces of a pretraining batch."""
+
+import dataclasses
+
+import pytest
+
+from tests.tfbio.objectives.test_objective_cost import settings
+from tfbio.base.errors import UsageError
+from tfbio.objectives import division
+from tfbio.objectives.pretraining_run import PretrainingRun
+
+
+@pytest.mark.parametrize(
+    ("size", "parts", "groups", "devices", "pieces", "said"),
+    [
+        (16, 1, 1, 2, 2, ""),
+        (15, 1, 1, 2, 2, "15 does not divide by 2 devices."),
+        (16, 16, 1, 2, 32, "2 devices with run.gradient_accumulation_steps=16."),
+        (16, 2, 4, 2, 8, ""),  # groups are over all devices
+        (15, 1, 5, 2, 5, "gradient_clip_groups 5 does not divide by 2 devices: give 2"),
+        (12, 4, 4, 2, 16, "gradient_accumulation_steps=4 and gradient_clip_groups=4."),
+    ],
+)
+def test_pieces(size, parts, groups, devices, pieces, said):
+    run = PretrainingRun(gradient_accumulation_steps=parts)
+    made = dataclasses.replace(
+        settings(train_batch_size=size), run=run, gradient_clip_groups=groups
+    )
+    assert division.pieces(made, devices) == pieces
+    if said:
+        with pytest.raises(UsageError) as error:
+            division.check(made, devices)
+        assert said in str(error.value)
+    else:
+        division.check(made, devices)

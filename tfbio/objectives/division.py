@@ -1,0 +1,52 @@
+"""Divides the batch of a pretraining step by the devices, and by the parts of a step."""
+
+from __future__ import annotations
+
+import math
+
+from tfbio.base.errors import UsageError
+from tfbio.objectives.pretraining_config import PretrainingConfig
+
+
+def check(config: PretrainingConfig, replicas: int) -> None:
+    """Checks that a pretraining batch divides by devices and parts of a step; returns nothing.
+
+    Args:
+      config: all settings.
+      replicas: the devices that share the batch.
+
+    Raises:
+      UsageError: it does not, or `gradient_clip_groups` does not divide by the devices.
+    """
+    groups = config.gradient_clip_groups
+    if groups > 1 and groups % replicas:
+        raise UsageError(
+            f"gradient_clip_groups {groups} does not divide by {replicas} devices: give {replicas} "
+            "(each clips the gradient of its examples), or 1 (that of all is clipped)."
+        )
+    if config.train_batch_size % pieces(config, replicas):
+        divided = " and ".join(f"{name}={number}" for name, number in _parts(config).items())
+        raise UsageError(
+            f"train_batch_size {config.train_batch_size} does not divide by {replicas} devices"
+            + (f" with {divided}." if divided else ".")
+        )
+
+
+def pieces(config: PretrainingConfig, replicas: int) -> int:
+    """Computes into how many pieces of the same size a pretraining step divides its batch.
+
+    Args:
+      config: all settings.
+      replicas: the devices that share the batch.
+    """
+    in_parts = math.prod(_parts(config).values())
+    # Groups are over all devices.
+    return in_parts if config.gradient_clip_groups > 1 else replicas * in_parts
+
+
+def _parts(config: PretrainingConfig) -> dict[str, int]:
+    """Returns the settings that divide the examples of a device, or of all, by their names."""
+    names = ("gradient_accumulation_steps", "parallel_parts")
+    parts = {f"run.{x}": getattr(config.run, x) for x in names}
+    parts["gradient_clip_groups"] = config.gradient_clip_groups
+    return {name: number for name, number in parts.items() if number > 1}
