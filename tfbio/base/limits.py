@@ -29,7 +29,6 @@ class Limits:
         """
         if self.choices:
             return value in self.choices
-        # NaN is in no range.
         return (
             (self.above is None or value > self.above)
             and (self.at_least is None or value >= self.at_least)

@@ -5,13 +5,12 @@ Addresses in an object store are not checked here, but where they are read and w
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tfbio.base import file_paths, nearby_folders
+from tfbio.base import file_paths, json_files, nearby_folders
 from tfbio.base.errors import UsageError, UserError
 
 # Names of files that a new folder may hold: a vocabulary and unfinished files of a run that was
@@ -111,11 +110,7 @@ def require_own(flag: str, folder: str, command: str, is_own: Callable[[str, dic
     path = Path(folder)
     if file_paths.is_remote(folder) or not path.is_dir():
         return
-    try:
-        settings = json.loads((path / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        settings = {}
-    settings = settings if isinstance(settings, dict) else {}
+    settings = json_files.read_object_or_empty(path / "config.json")
     for name in sorted(entry.name for entry in path.iterdir()):
         if not _LEFTOVERS.fullmatch(name) and not is_own(name, settings):
             raise UserError(

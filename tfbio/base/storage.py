@@ -328,8 +328,5 @@ def sha256_of(path: str | os.PathLike) -> str:
       OSError: there is no such file (a FileNotFoundError), or it cannot be read.
       UserError: no installed package supports such an address.
     """
-    digest = hashlib.sha256()
     with file_paths.at(path).open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -104,6 +104,7 @@ def read_own_table(
         raise mistake((path, 1), f"{message}: name the columns in the first line")
     roles = [label if held == "label" else held for held in columns]
     examples = read_table(path, roles, header, labels)
+    _require_unquoted(examples)
     # Sets of labels may all differ: where the first line names them, it is believed.
     guesses = label == "label" or (label == "labels" and header is None)
     if guesses and labels is None and len(examples) >= 10:
@@ -150,7 +151,29 @@ def read_unlabelled_table(path: str) -> list[LabelledText]:
                 raise mistake((path, number), message)
         name, pair = cell.get("id", str(number)), cell.get("pair", "")
         examples.append(LabelledText(name, cell["text"], "", pair, where=(path, number)))
+    _require_unquoted(examples)
     return not_empty(path, examples)
+
+
+def _require_unquoted(examples: Sequence[LabelledText]) -> None:
+    """Raises a TaskFileError if a text is quoted, as pandas and spreadsheets write one with quotes.
+
+    Such a text has quotes around it, and each quote in it is there twice. Tables of corpora have
+    quotes as they are, and are not checked.
+    """
+    for example in examples:
+        for text in (example.text, example.pair):
+            inner = text[1:-1]
+            if (
+                len(text) > 1
+                and text[0] == text[-1] == '"'
+                and inner.count('""') * 2 == (inner.count('"')) != 0
+            ):
+                raise mistake(
+                    example.where,
+                    f"{text!r:.40} is quoted: quotes are ordinary characters here, so write the "
+                    "table without quoting (in pandas with quoting=csv.QUOTE_NONE)",
+                )
 
 
 def read_rows(
@@ -183,6 +206,8 @@ def read_rows(
         if len(cells) != width:
             named = f" ({names})" if names else ""
             message = f"expected {width} tab-separated columns{named}, found {len(cells)}"
+            if any(cell.startswith('"') for cell in cells):
+                message += "; quotes do not hold a tab or a line end together: take these out"
             raise mistake((path, number), message)
         if header is None or number > 1:
             yield number, cells

@@ -173,7 +173,7 @@ def _require_one(one: Run, other: Run, what: str = "") -> None:
 
 
 class _FoldScores:
-    """Scores a draw of the examples of all folds by the folds' mean; see `scores.Scores`."""
+    """Scores a draw of the examples of all folds by the folds' mean; see `metrics.Scores`."""
 
     def __init__(self, folds: Sequence[Run]):
         self._folds = folds

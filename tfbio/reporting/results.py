@@ -34,7 +34,6 @@ from tfbio.task_types import (
     trained_on,
     types,
 )
-from tfbio.task_types.finetuning_config import RunConfig
 from tfbio.task_types.finetuning_files import RunScores
 from tfbio.task_types.metrics import Scores
 from tfbio.task_types.outcomes import Outcome
@@ -275,7 +274,7 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
         match=test_sets.compare(task, []),
     )
     if task in own_data.OWN:
-        settings = _read_settings(folder)
+        settings = finetuning_config.read_settings(folder)
         known, data = settings.trained_on, json.dumps(settings.data_sha256)
         run = dataclasses.replace(run, data_set=settings.data_set, data=data)
         own_score = own_data.own_score(task, known.labels)
@@ -284,11 +283,6 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
         own = task_table.TASKS[task]
         return _with_examples(run, own.task_type, own.score, scores, own.entity_type)
     return run
-
-
-def _read_settings(folder: str | os.PathLike) -> RunConfig:
-    """Reads the `config.json` of a run, see `finetuning_config.read_settings`."""
-    return finetuning_config.read_settings(folder)
 
 
 def _dev_set(scores: RunScores) -> str:
@@ -356,6 +350,6 @@ def _model_of(init: str) -> str:
     """
     run = Path(init).parent
     if Path(init).name.startswith("trial_") and Path(run, trained_on.CONFIG).is_file():
-        return _model_of(_read_settings(run).init_checkpoint)
+        return _model_of(finetuning_config.read_settings(run).init_checkpoint)
     is_checkpoint = re.search(r"\.ckpt\b|^ckpt-\d+$", Path(init).name)
     return run.name if is_checkpoint else Path(init).name

@@ -43,7 +43,7 @@ class Annotator:
     def __init__(
         self,
         model: str,
-        strategy: tf.distribute.Strategy | Callable[[], tf.distribute.Strategy],
+        strategy: tf.distribute.Strategy,
         overrides: Iterable[str] = (),
     ):
         trial = fine_tuned.find_trial(model, say=lambda line: None)
@@ -53,7 +53,6 @@ class Annotator:
                 f"--model={model} takes {settings.trained_on.new_text}: --output_dir is for models "
                 "that find entities; give --output."
             )
-        strategy = strategy() if callable(strategy) else strategy
         # One graph for all shapes: thousands of files have a new one again and again, each of which
         # would be traced, and stay in memory.
         any_shape = strategy.num_replicas_in_sync == 1

@@ -139,7 +139,7 @@ class Batch(NamedTuple):
 class FixedShapePacker:
     """Packs windows into batches of given fixed shapes, as a TPU needs.
 
-    `packing.FixedShapePacker` gives each batch the shape that it needs.
+    `packing.Packer` gives each batch the shape that it needs.
 
     The arrays of a batch are those of `packing.fill`, with the replicas in front, and padded to the
     longest shape: [replicas, rows of a replica, longest row_length, ...]. `first` and the arrays of

@@ -15,7 +15,18 @@ from tfbio.training import mesh
 NOT_DECAYED = re.compile("LayerNorm|bias")
 
 
-class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
+class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
+    """Learning rates with a warm-up; a call takes the steps done so far, see the subclasses."""
+
+    def __init__(self, peak: float, num_steps: int, num_warmup_steps: float):
+        self.peak, self.num_steps, self.num_warmup_steps = peak, num_steps, num_warmup_steps
+
+    def get_config(self) -> dict:
+        """Returns the schedule's `peak`, `num_steps` and `num_warmup_steps` by name, for Keras."""
+        return dict(vars(self))
+
+
+class WarmupLinearDecay(_Schedule):
     """The learning rates of ELECTRA: a linear decay to 0, times a linear warm-up from 0.
 
     A call takes the steps done so far, int64 [], and returns the next step's rate, float32 [].
@@ -30,21 +41,14 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
       num_warmup_steps: the steps of the warm-up.
     """
 
-    def __init__(self, peak: float, num_steps: int, num_warmup_steps: float):
-        self.peak, self.num_steps, self.num_warmup_steps = peak, num_steps, num_warmup_steps
-
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         """Computes the rate of the step after so many steps; int64 [] -> float32 []."""
         step = tf.cast(step + 1, tf.float32)
         rate = self.peak * tf.maximum(0.0, 1.0 - step / self.num_steps)
         return rate * tf.minimum(1.0, step / max(1, self.num_warmup_steps))
 
-    def get_config(self) -> dict:
-        """Returns the schedule's `peak`, `num_steps` and `num_warmup_steps` by name, for Keras."""
-        return dict(vars(self))
 
-
-class Triangular(keras.optimizers.schedules.LearningRateSchedule):
+class Triangular(_Schedule):
     """The learning rates of RoBERTa and PubMedBERT: a linear rise to `peak`, a linear fall to 0.
 
     They reach `peak` at the end of the warm-up, where those of `WarmupLinearDecay` are lower by the
@@ -60,19 +64,12 @@ class Triangular(keras.optimizers.schedules.LearningRateSchedule):
       num_warmup_steps: the steps of the rise.
     """
 
-    def __init__(self, peak: float, num_steps: int, num_warmup_steps: float):
-        self.peak, self.num_steps, self.num_warmup_steps = peak, num_steps, num_warmup_steps
-
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         """Computes the rate of the step after so many steps; int64 [] -> float32 []."""
         step = tf.cast(step + 1, tf.float32)
         rise = step / max(1, self.num_warmup_steps)
         fall = (self.num_steps - step) / max(1, self.num_steps - self.num_warmup_steps)
         return self.peak * tf.maximum(0.0, tf.minimum(rise, fall))
-
-    def get_config(self) -> dict:
-        """Returns the schedule's `peak`, `num_steps` and `num_warmup_steps` by name, for Keras."""
-        return dict(vars(self))
 
 
 class GeneratorWarmup(keras.optimizers.schedules.LearningRateSchedule):
@@ -104,7 +101,7 @@ class GeneratorWarmup(keras.optimizers.schedules.LearningRateSchedule):
         return dict(vars(self))
 
 
-class SlantedTriangular(keras.optimizers.schedules.LearningRateSchedule):
+class SlantedTriangular(_Schedule):
     """The learning rates of ULMFiT: a linear rise from `peak` / 32 to `peak`, then a linear fall.
 
     Howard & Ruder (2018), section 3.2, equation 3, where `num_warmup_steps` is `cut`, the tenth of
@@ -125,9 +122,6 @@ class SlantedTriangular(keras.optimizers.schedules.LearningRateSchedule):
 
     RATIO = 32  # the highest rate over the lowest
 
-    def __init__(self, peak: float, num_steps: int, num_warmup_steps: float):
-        self.peak, self.num_steps, self.num_warmup_steps = peak, num_steps, num_warmup_steps
-
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         """Computes the rate of the step after so many steps; int64 [] -> float32 []."""
         step, cut = tf.cast(step + 1, tf.float32), self.num_warmup_steps
@@ -135,10 +129,6 @@ class SlantedTriangular(keras.optimizers.schedules.LearningRateSchedule):
         fall = 1.0 - (step - cut) / (self.num_steps - cut)
         share = tf.where(step < cut, rise, fall)
         return self.peak * (1.0 + share * (self.RATIO - 1)) / self.RATIO
-
-    def get_config(self) -> dict:
-        """Returns the schedule's `peak`, `num_steps` and `num_warmup_steps` by name, for Keras."""
-        return dict(vars(self))
 
 
 SCHEDULES = {

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tfbio.base import json_files, run_folders
+from tfbio.base import json_files, messages, run_folders
 from tfbio.base.config import load
 from tfbio.base.errors import UserError
 from tfbio.models.task_model import TaskModel
@@ -182,7 +182,7 @@ def restore(trial: str, model: TaskModel) -> None:
     try:
         tf.train.Checkpoint(model=model).read(weights).assert_consumed()
     except (tf.errors.OpError, RuntimeError, IndexError, AssertionError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = messages.first_line(error)
         raise UserError(f"the weights {weights} cannot be read: {reason}") from error
 
 

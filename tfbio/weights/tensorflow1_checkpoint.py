@@ -7,7 +7,7 @@ import re
 
 import tensorflow as tf
 
-from tfbio.base import file_paths, json_files
+from tfbio.base import file_paths, json_files, messages
 from tfbio.base.errors import UserError
 from tfbio.weights import weight_files
 
@@ -78,7 +78,7 @@ def open_checkpoint(prefix: str) -> tf.train.CheckpointReader:
         reader.get_variable_to_shape_map()  # fails if a name is no text
         return reader
     except (tf.errors.OpError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = messages.first_line(error)
         raise TensorFlow1Error(f"{prefix} is no checkpoint: {reason}") from error
 
 

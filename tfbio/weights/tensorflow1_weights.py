@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
+from tfbio.base import messages
 from tfbio.models.encoder import Encoder
 from tfbio.objectives.electra import Electra
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
@@ -140,8 +141,7 @@ def _assign(prefix: str, named: list[weight_names.Named]) -> None:
             parts = [reader.get_tensor(name) for name in names]
         except (tf.errors.OpError, RuntimeError, IndexError) as error:
             raise TensorFlow1Error(
-                f"{prefix} is damaged or not complete ({str(error).strip().splitlines()[0]}): get "
-                "it again."
+                f"{prefix} is damaged or not complete ({messages.first_line(error)}): get it again."
             ) from error
         value = np.concatenate(parts, axis=-1) if len(parts) > 1 else parts[0]
         if names == [f"{PAIR_HEAD}/output_weights"]:

@@ -21,16 +21,10 @@ import tokenizers
 
 from tfbio.base import storage
 from tfbio.text import special_tokens, wordpiece
-from tfbio.text.in_graph import (
-    byte_bpe as graph_byte_bpe,
-)
+from tfbio.text.in_graph import byte_bpe as graph_byte_bpe
 from tfbio.text.in_graph import characters as chars
-from tfbio.text.in_graph import (
-    sentencepiece as graph_sentencepiece,
-)
-from tfbio.text.in_graph import (
-    words as graph_words,
-)
+from tfbio.text.in_graph import sentencepiece as graph_sentencepiece
+from tfbio.text.in_graph import words as graph_words
 from tfbio.text.in_graph.words import LETTER, OWN, SPACE
 
 # A longer word, in characters of at most 4 bytes, is [UNK]; see `wordpiece.make_tokenizer`.
