@@ -395,8 +395,6 @@ def _graph_of(encoder: Encoder) -> Callable[[np.ndarray, np.ndarray], tf.Tensor]
 
 def _plain(value: Any) -> Any:
     """Returns NumPy's number of a setting as Python's; raises a UserError for anything else."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise UserError(
-        f"tfbio.load: a setting is of type {type(value).__name__}: give text or numbers."
-    )
+    if not isinstance(value, np.generic):
+        raise UserError(f"tfbio.load: a setting cannot be a {type(value).__name__}.")
+    return value.item()

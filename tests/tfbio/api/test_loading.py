@@ -148,7 +148,7 @@ def test_a_tagger_of_hugging_face_with_settings(tmp_path):
         found = theirs(torch.tensor([ids]), output_hidden_states=True)
     shares = found.logits[0, 1:-1].softmax(dim=-1).max(dim=-1)
     tags = [fine_tuned.TAGS[number] for number in shares.indices]
-    model = tfbio.load(tmp_path, {"run.eval_batch_size": 1, "run.precision": "float32"})
+    model = tfbio.load(tmp_path, {"run.eval_batch_size": np.int64(1), "run.precision": "float32"})
     assert model.predictor.config.run.eval_batch_size == 1
     np.testing.assert_allclose(model.embed(text, "tokens"), found.hidden_states[-1][0], atol=1e-4)
     assert {tag[2:] for tag in tags} - {""}
@@ -163,6 +163,8 @@ def test_a_tagger_of_hugging_face_with_settings(tmp_path):
     )
     with pytest.raises(UserError, match="evil_batch_size"):
         tfbio.load(tmp_path, {"run.evil_batch_size": 1})
+    with pytest.raises(UserError, match="a setting cannot be a set"):
+        tfbio.load(tmp_path, {"run.eval_batch_size": {1}})
 
 
 def test_what_is_no_model_is_named(tmp_path, monkeypatch):
