@@ -447,7 +447,11 @@ def test_what_begins_without_a_generator_is_the_same_in_every_form(warmed_up, tm
     for place in (start, str(tmp_path)):
         for name, value, words in (
             ("generator_warmup_steps", 0, "holds no generator: give --set generator_warmup_steps"),
-            ("encoder", {**wanted["encoder"], "num_attention_heads": 2}, "its encoder is"),
+            (
+                "encoder",
+                {**wanted["encoder"], "num_attention_heads": 2},
+                "its encoder has num_attention_heads=4: give",
+            ),
             ("vocab_sha256", "0", "with another vocabulary"),
         ):
             with pytest.raises(UserError, match=words):
@@ -460,7 +464,7 @@ def test_a_run_that_stopped_before_the_border_continues_with_the_same_weights(
     settings, folder, cpu, start = warmed_up
     stopped = str(tmp_path / "model")
     # At step 2, by a run of which the last step was never reached.
-    run = dataclasses.replace(settings.run, save_checkpoints_steps=1, steps_per_loop=2)
+    run = dataclasses.replace(settings.run, save_checkpoints_steps=2, steps_per_loop=2)
     shutil.copytree(folder, stopped)
     for path in Path(stopped).glob("ckpt-*"):
         path.unlink()

@@ -39,7 +39,7 @@ def changing(shallow):
     run = dataclasses.replace(
         shallow.run,
         save_checkpoints_steps=1,
-        keep_checkpoint_max=6,
+        keep_checkpoint_max=8,
         keep_checkpoints_at=(BORDER, KEPT),
     )
     return dataclasses.replace(shallow, objective="mlm", corpus_switch_steps=(BORDER,), run=run)
