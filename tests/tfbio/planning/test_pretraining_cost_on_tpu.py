@@ -145,7 +145,7 @@ def test_the_least_days_are_those_of_both_phases():
 
 
 def test_a_tied_generator_has_no_gradients_of_its_own():
-    """Of the layers that both are, which counted twice: the demo's memory was below 0."""
+    """Tests that the layers that both are count once: twice, the demo's memory was below 0."""
     demo = recipe("quickstart")
     assert not demo.untied_generator
     for device in (x for x in devices.DEVICES.values() if x.on_chip):

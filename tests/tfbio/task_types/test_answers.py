@@ -117,7 +117,7 @@ def test_ends_depend_on_starts_with_electras_head():
 
 
 def test_a_blank_is_no_answer_nor_a_part_of_one():
-    """Of byte-level BPE, where a second blank is a token with an empty range of characters."""
+    """Byte-level BPE makes a token with an empty range of characters of a second blank."""
     context = "the  gene"
     offsets = np.array([[0, 3], [4, 4], [5, 9]], np.int32)
     logits = window({4: 9, 5: 5}, {4: 9, 5: 8}, (True,) * 3, offsets)
