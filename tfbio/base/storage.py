@@ -72,7 +72,8 @@ def written_whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
                 yield stream
                 stream.flush()
                 os.fsync(stream.fileno())
-            os.replace(temporary, target)
+                # While it is locked, so that no other process takes it for abandoned.
+                os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
 
