@@ -63,17 +63,16 @@ def written_whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
     # A name that no other process uses, on any machine.
     temporary = target.with_name(f"{target.name}.{uuid.uuid4().hex}.tmp")
     try:
-        with naming(path):
-            with open(temporary, "wb") as stream:
-                with suppress(OSError):  # a file system without locks
-                    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if target.exists():
-                    shutil.copymode(target, temporary)
-                yield stream
-                stream.flush()
-                os.fsync(stream.fileno())
-                # While it is locked, so that no other process takes it for abandoned.
-                os.replace(temporary, target)
+        with naming(path), open(temporary, "wb") as stream:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if target.exists():
+                shutil.copymode(target, temporary)
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+            # While it is locked, so that no other process takes it for abandoned.
+            os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
 
