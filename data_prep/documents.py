@@ -271,8 +271,7 @@ def define_flags() -> None:
         "auto",
         "auto (the first installed of "
         + ", ".join([*splitters.BEST_FIRST, splitters.ALWAYS_INSTALLED])
-        + "), "
-        "scispacy or pysbd (rules), or any installed spaCy package.",
+        + "), scispacy or pysbd (rules), or any installed spaCy package.",
     )
     flags.DEFINE_float(
         "shard_megabytes",

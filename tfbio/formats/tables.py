@@ -164,11 +164,8 @@ def _require_unquoted(examples: Sequence[LabelledText]) -> None:
     for example in examples:
         for text in (example.text, example.pair):
             inner = text[1:-1]
-            if (
-                len(text) > 1
-                and text[0] == text[-1] == '"'
-                and inner.count('""') * 2 == (inner.count('"')) != 0
-            ):
+            is_around = len(text) > 1 and text[0] == text[-1] == '"'
+            if is_around and '""' in inner and '"' not in inner.replace('""', ""):
                 raise mistake(
                     example.where,
                     f"{text!r:.40} is quoted: quotes are ordinary characters here, so write the "

@@ -226,9 +226,8 @@ def test_a_span_has_one_fate():
     ids = np.tile(np.arange(WORDS, WORDS + 100, dtype=np.int32), [50, 1])
     fates = []
     batch = tf.constant(ids), tf.ones_like(ids)
-    masked = hide(
-        batch, (0, 2), mask_token_prob=0.8, random_token_prob=0.1, unit="span"
-    )  # no random word is [MASK]
+    # A seed with which no random word is [MASK].
+    masked = hide(batch, (0, 2), mask_token_prob=0.8, random_token_prob=0.1, unit="span")
     shown = masked.input_ids.numpy()
     for row, places in zip(shown, hidden_places(masked), strict=True):
         (hidden,) = np.nonzero(places)
