@@ -126,7 +126,8 @@ def memory(
     all_the_time += _FLOAT32 * objective_cost.teacher_parameters(config)
     others = _FLOAT32 * (count - of_layers - of_generator)  # gradients of embeddings and heads
     activations = max(largest(length) for length, _ in config.phases())
-    return all_the_time + max(others + activations, _FLOAT32 * count)
+    # A model that fits into the on-chip memory has none of the other.
+    return max(0.0, all_the_time + max(others + activations, _FLOAT32 * count))
 
 
 def encoder_memory(
