@@ -66,7 +66,7 @@ def test_a_fine_tuning_run_has_the_settings_of_the_same_command_today(tmp_path):
     assert read == json_files.extended(RunConfig, config, **more)
 
 
-@pytest.mark.parametrize("task_type", types.NAMES)
+@pytest.mark.parametrize("task_type", list(types.TYPES))
 def test_the_settings_of_every_task_type_are_read(task_type, tmp_path):
     content = json.loads((OLDER / "finetuning.json").read_text())
     group = json.loads((OLDER / "task_types.json").read_text())[task_type]

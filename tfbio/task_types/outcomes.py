@@ -5,12 +5,9 @@
 
 from __future__ import annotations
 
-import abc
 import collections
 from collections.abc import Callable, Sequence, Set
 from typing import NamedTuple
-
-from tfbio.formats.task_examples import TaggedSentence
 
 # A mention's kinds are those of MUC-5 (Chinchor and Sundheim, 1993): correct, partial, incorrect,
 # missing and spurious; a mention that is only partly right has one for each mistake.
@@ -58,23 +55,6 @@ class LabelOutcomes:
           entity_type: the type of entities whose tags name none.
         """
         return collections.Counter()
-
-
-class MentionOutcomes(LabelOutcomes):
-    """The same of a task type that finds mentions in sentences."""
-
-    @classmethod
-    @abc.abstractmethod
-    def mentions(cls, tags: Sequence[str]) -> set[Mention]:
-        """Returns the mentions of a sentence, by the tag of each word."""
-
-    @classmethod
-    def outcomes(
-        cls, examples: Sequence[TaggedSentence], predicted: Sequence, entity_type: str
-    ) -> collections.Counter[Outcome]:
-        """Counts the outcomes of the mentions in each sentence, see `of_mentions`."""
-        truth = [cls.mentions(sentence.tags) for sentence in examples]
-        return of_mentions(truth, [cls.mentions(tags) for tags in predicted], entity_type)
 
 
 def of_labels(

@@ -26,19 +26,17 @@ from tfbio.models.batches import NO_TARGET
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.head_config import HeadConfig
 from tfbio.task_types import prediction_files, sentence_windows, tag_schemes
-from tfbio.task_types import words as word_rules
 from tfbio.task_types.common_settings import CommonSettings
 from tfbio.task_types.entity_metrics import score_entities
-from tfbio.task_types.metrics import Scores
-from tfbio.task_types.outcomes import MentionOutcomes
 from tfbio.task_types.own_task import OwnTask
 from tfbio.task_types.sentence_windows import Window, WordFeatures, kept_by_electra
 from tfbio.task_types.serving.served_tags import ServedTags
 from tfbio.task_types.tag_schemes import bio_tags
 from tfbio.task_types.tagging_settings import TaggingSettings
-from tfbio.task_types.task_type import Score, TaskType
+from tfbio.task_types.task_type import Score
 from tfbio.task_types.token_scores import tagged_tokens, tags_of_tokens
 from tfbio.task_types.trained_on import TrainedOn
+from tfbio.task_types.word_type import WordType
 from tfbio.text.tokenization import Tokenizer
 
 if TYPE_CHECKING:
@@ -56,7 +54,7 @@ def _score_tags(labels: Sequence[str]) -> Score:
     return partial(score_entities, types=[tag[2:] for tag in labels if tag.startswith("B-")])
 
 
-class Tagging(MentionOutcomes, TaskType):
+class Tagging(WordType):
     """The tagging task type, which gives each word one tag; see `TaskType` for its attributes.
 
     The schemes are those of Gu et al. (2021), Table 11; their text has U and L the wrong way
@@ -75,12 +73,9 @@ class Tagging(MentionOutcomes, TaskType):
     name = "tagging"
     Settings = TaggingSettings
     has_one_label = True
-    of_tokens = True
     has_probabilities = True
-    new_text = "documents"
     served = ServedTags
     mentions = staticmethod(tag_schemes.entities)
-    hugging_face_class = "ForTokenClassification"
     own_tasks = (OwnTask("ner", _read_tags, _score_tags, bio_tags, fewest=1),)
 
     settings: TaggingSettings
@@ -274,11 +269,6 @@ class Tagging(MentionOutcomes, TaskType):
             for own, spans, probable in zip(tags, places, shares, strict=True)
         ]
 
-    @classmethod
-    def one_answer(cls, score: Score, dev: Sequence, test: Sequence) -> tuple[str, Scores]:
-        """Returns tagging's "O for every word" and its scores; a ScoreError if `test` is empty."""
-        return "O for every word", score(test, [("O",) * len(example.words) for example in test])
-
     def more_scores(
         self,
         score: Score,
@@ -308,39 +298,17 @@ class Tagging(MentionOutcomes, TaskType):
         return more
 
     @classmethod
-    def content(cls, example: TaggedSentence) -> tuple[list[str], list[str]]:
-        """Returns a tagged sentence's words, and their tags, to compare test sets."""
-        return list(example.words), list(example.tags)
-
-    @classmethod
-    def describe(cls, examples: Sequence[TaggedSentence], predicted: Sequence) -> str:
-        """Returns "N sentences of M documents with E entities, P predicted"; M where known."""
-        true, found = (
-            sum(len(tag_schemes.entities(tags)) for tags in own)
-            for own in ((sentence.tags for sentence in examples), predicted)
-        )
-        documents = len({sentence.document for sentence in examples} - {""})
-        place = f" of {documents:,} documents" if documents else ""
-        return f"{len(examples):,} sentences{place} with {true:,} entities, {found:,} predicted"
-
-    @classmethod
     def write_predictions(
         cls, folder: str, split: str, examples: Sequence, predicted: Sequence, entity_type: str
     ) -> None:
         """Writes tagging's `SPLIT_predictions.tsv`, a word a line, and `SPLIT_entities.jsonl`."""
-        prediction_files.write_words(folder, split, examples, predicted)
+        super().write_predictions(folder, split, examples, predicted, entity_type)
         prediction_files.write_entities(folder, split, examples, predicted, entity_type)
 
     @classmethod
-    def read_predictions(cls, path: str) -> tuple[list[TaggedSentence], list[tuple[str, ...]]]:
-        """Reads the sentences and their predicted tags; raises a TaskFileError if it cannot."""
-        return prediction_files.read_words(path)
-
-    @classmethod
     def learnt_from(cls, examples: Sequence[TaggedSentence], entity_type: str) -> dict[str, Any]:
-        """Returns "markers" (False), "entity_type" as given, and "words", from `words.rule_of`."""
-        rule = word_rules.rule_of(examples)
-        return {"markers": False, "entity_type": entity_type, "words": rule}
+        """Returns the fields of `WordType`, and "entity_type" as given."""
+        return super().learnt_from(examples, entity_type) | {"entity_type": entity_type}
 
     @classmethod
     def settings_for_new_text(cls, settings: TaggingSettings) -> TaggingSettings:

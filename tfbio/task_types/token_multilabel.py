@@ -35,15 +35,13 @@ from tfbio.formats.task_file_errors import Where, mistake
 from tfbio.formats.task_files import not_empty
 from tfbio.formats.text_files import read_lines
 from tfbio.models.batches import NO_TARGET
-from tfbio.task_types import entity_metrics, prediction_files, sentence_windows
-from tfbio.task_types import words as word_rules
+from tfbio.task_types import entity_metrics, sentence_windows
 from tfbio.task_types.metrics import Scores
-from tfbio.task_types.outcomes import MentionOutcomes
 from tfbio.task_types.own_task import OwnTask
 from tfbio.task_types.sentence_windows import WordFeatures
 from tfbio.task_types.serving.served_task import close
 from tfbio.task_types.serving.served_words import SeenWords, ServedWords
-from tfbio.task_types.task_type import Score, TaskType
+from tfbio.task_types.word_type import WordType
 from tfbio.text.tokenization import Tokenizer
 
 # What a word without a label has in place of labels.
@@ -197,7 +195,7 @@ class _ServedLabels(ServedWords):
         return close(served["probabilities"][row, : len(expected)].numpy(), np.array(expected))
 
 
-class TokenMultilabel(MentionOutcomes, TaskType):
+class TokenMultilabel(WordType):
     """The token_multilabel task type, any number of labels for each word; see also `TaskType`.
 
     Args:
@@ -206,11 +204,8 @@ class TokenMultilabel(MentionOutcomes, TaskType):
     """
 
     name = "token_multilabel"
-    of_tokens = True
-    new_text = "documents"
     served = _ServedLabels
     mentions = staticmethod(entities_of)
-    hugging_face_class = "ForTokenClassification"
     # No class of `transformers` looks at it for tokens: it tells the model from one of tagging.
     problem_type = "multi_label_classification"
     own_tasks = (
@@ -344,43 +339,6 @@ class TokenMultilabel(MentionOutcomes, TaskType):
             )
             for label, first, last in runs(shares > _THRESHOLD)
         ]
-
-    @classmethod
-    def one_answer(cls, score: Score, dev: Sequence, test: Sequence) -> tuple[str, Scores]:
-        """Returns "O for every word", and its scores on `test`; a ScoreError if that is empty."""
-        answer = [(_NO_LABEL,) * len(example.words) for example in test]
-        return f"{_NO_LABEL} for every word", score(test, answer)
-
-    @classmethod
-    def content(cls, example: TaggedSentence) -> tuple[list[str], list[str]]:
-        """Returns a sentence's words and their tags, labels between bars, to compare test sets."""
-        return list(example.words), list(example.tags)
-
-    @classmethod
-    def describe(cls, examples: Sequence[TaggedSentence], predicted: Sequence) -> str:
-        """Returns "N sentences with E entities, P predicted", of entities that may overlap."""
-        true, ours = (
-            sum(len(entities_of(tags)) for tags in own)
-            for own in ((sentence.tags for sentence in examples), predicted)
-        )
-        return f"{len(examples):,} sentences with {true:,} entities, {ours:,} predicted"
-
-    @classmethod
-    def write_predictions(
-        cls, folder: str, split: str, examples: Sequence, predicted: Sequence, entity_type: str
-    ) -> None:
-        """Writes `SPLIT_predictions.tsv`: each word with its labels and the predicted ones."""
-        prediction_files.write_words(folder, split, examples, predicted)
-
-    @classmethod
-    def read_predictions(cls, path: str) -> tuple[list[TaggedSentence], list[tuple[str, ...]]]:
-        """Reads the sentences and their predicted tags; raises a TaskFileError if it cannot."""
-        return prediction_files.read_words(path)
-
-    @classmethod
-    def learnt_from(cls, examples: Sequence[TaggedSentence], entity_type: str) -> dict[str, Any]:
-        """Returns "markers" (False), and "words", the rule that `words.rule_of` tells."""
-        return {"markers": False, "words": word_rules.rule_of(examples)}
 
     @classmethod
     def read_hugging_face(

@@ -1,42 +1,32 @@
-"""The task types that there are, and the settings of all. A new one is a line in `NAMES`."""
+"""The task types that there are, and the settings of all. A new one is a line in `TYPES`."""
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import inspect
 from collections.abc import Sequence
-from typing import Any
 
 from tfbio.base.config import BaseSettings, ConfigError
 from tfbio.base.messages import shown
+from tfbio.task_types.classification import Classification
 from tfbio.task_types.common_settings import CommonSettings
+from tfbio.task_types.multilabel import MultiLabel
+from tfbio.task_types.question_answering import QuestionAnswering
+from tfbio.task_types.regression import Regression
+from tfbio.task_types.tagging import Tagging
 from tfbio.task_types.task_type import TaskType
+from tfbio.task_types.token_multilabel import TokenMultilabel
 
-# A task type has the name of its module, which holds its class.
-NAMES = (
-    "tagging",
-    "classification",
-    "regression",
-    "multilabel",
-    "question_answering",
-    "token_multilabel",
-)
-
-
-def _class_of(name: str) -> type[TaskType]:
-    """Returns the class of a task type, which is in the module of this name."""
-    module = importlib.import_module(f"{__package__}.{name}")
-    (task_type,) = (x for x in vars(module).values() if _is_named(x, name))
-    return task_type
-
-
-def _is_named(value: Any, name: str) -> bool:
-    is_type = inspect.isclass(value) and issubclass(value, TaskType)
-    return is_type and getattr(value, "name", "") == name
-
-
-TYPES: dict[str, type[TaskType]] = {name: _class_of(name) for name in NAMES}
+TYPES: dict[str, type[TaskType]] = {
+    task_type.name: task_type
+    for task_type in (
+        Tagging,
+        Classification,
+        Regression,
+        MultiLabel,
+        QuestionAnswering,
+        TokenMultilabel,
+    )
+}
 
 
 def make(name: str, labels: Sequence[str], config: CommonSettings) -> TaskType:
