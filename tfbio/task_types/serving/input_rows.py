@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Protocol, cast
+from typing import cast
 
 from tfbio.base.lazy import tensorflow as tf
-from tfbio.text import tokenization
+from tfbio.text.fast_tokenizer import FastTokenizer
+from tfbio.text.tokenization import Tokenizer
 
 
-class _SpecialTokens(Protocol):
-    """The part of a tokenizer that `rows` needs.
-
-    Attributes:
-      kind: the kind of the vocabulary, such as "byte_bpe".
-      cls_id, sep_id, pad_id: the ids of [CLS], [SEP] and [PAD].
-    """
-
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def cls_id(self) -> int: ...
-
-    @property
-    def sep_id(self) -> int: ...
-
-    @property
-    def pad_id(self) -> int: ...
-
-
-def rows(encode: _SpecialTokens, *parts: tf.RaggedTensor) -> dict[str, tf.Tensor]:
+def rows(encode: Tokenizer | FastTokenizer, *parts: tf.RaggedTensor) -> dict[str, tf.Tensor]:
     """Joins tokens to the input rows of a served model, in the graph: each text or pair is a row.
 
     The special tokens are those of `tokenization.Tokenizer.join`, the padding is to the longest.
 
     Args:
-      encode: knows the special tokens; for pairs a `Tokenizer`.
+      encode: the tokenizer, which knows the special tokens; for pairs a `Tokenizer`.
       parts: int32 ragged [batch, tokens], the texts; for pairs also the second texts.
 
     Returns:
@@ -51,7 +31,7 @@ def rows(encode: _SpecialTokens, *parts: tf.RaggedTensor) -> dict[str, tf.Tensor
     sep = column(encode.sep_id)
     columns, has_segments = [column(encode.cls_id), parts[0], sep], False
     if len(parts) == 2:
-        tokenizer = cast(tokenization.Tokenizer, encode)
+        tokenizer = cast(Tokenizer, encode)
         columns += [sep] * (tokenizer.special_tokens(pair=True) - 3) + [parts[1], sep]
         has_segments = tokenizer.kind != "byte_bpe" and tokenizer.segments > 1
     ids = tf.concat(columns, axis=1)
