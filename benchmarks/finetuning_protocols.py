@@ -5,7 +5,7 @@
 
 FOLDER of --data has the files of each task in a folder of the task's name: ncbi_disease,
 bc5cdr_chem, hoc, chemprot. Both ways start from MiniLM's weights and take 500 steps of 32 texts of
-at most 128 tokens; what differs is what `--hparams=authors` sets besides (docs/finetuning.md).
+at most 128 tokens; what differs is what `--hparams=authors` sets besides (docs/protocols.md).
 
 ChemProt's trials are in bfloat16, the others in float32.
 
