@@ -49,7 +49,7 @@ def settings_of(task: Task, engine: str, epochs: float, seed: int) -> Finetuning
     packed = str(engine != "tfbio_padded").lower()
     overrides = [f"run.pack={packed}", f"seed={seed}", f"num_train_epochs={epochs}"]
     overrides += ["layerwise_lr_decay=1.0", "num_trials=1", "train_batch_size=16"]
-    overrides += ["adam_bias_correction=true"]
+    overrides += ["adam_bias_correction=true", "run.precision=float32"]  # as `Trainer` has them
     return config.load(FinetuningConfig, "", overrides, task.settings)
 
 

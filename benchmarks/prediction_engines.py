@@ -177,7 +177,7 @@ def spans_of(tags: Sequence[str], words: Sequence[Span]) -> list[Span]:
     """
     spans, before = [], "O"
     for tag, (start, end) in zip(tags, words, strict=True):
-        if tag[0] == "I" and before[1:] == tag[1:]:
+        if tag[0] == "I" and before != "O" and before[1:] == tag[1:]:
             spans[-1] = (spans[-1][0], end)
         elif tag != "O":
             spans.append((start, end))

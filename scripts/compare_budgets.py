@@ -175,9 +175,8 @@ class BudgetComparison(comparison.Comparison):
             for task in self.data
         ]
         # The random weights are every arm's, whose encoder is the same.
-        shape = comparison.short_hash(
-            {name: value for name, value in settings.items() if name.startswith("encoder.")}
-        )
+        encoder = {key: value for key, value in settings.items() if key.startswith("encoder.")}
+        shape = comparison.short_hash([encoder, self._documents_sha256()])
         tuned += [
             ({"stage": "finetuning", "task": task, "arm": "random", "start": "random"}, shape)
             for task in self.data
@@ -242,56 +241,31 @@ class BudgetComparison(comparison.Comparison):
           UserError: a command failed, the longer run took no more CPU time than the shorter one, or
             the times that are there are another processor's.
         """
-        short, long = SMALL_COST_STEPS if self.small else COST_STEPS
+        lengths = SMALL_COST_STEPS if self.small else COST_STEPS
         rate = budget_arms.LEARNING_RATES[0]
-        # Neither run comes to its end. Where a run evaluates as it stops, both do.
-        settings = self._settings(name, batch, rate, 2 * long, seed=0)
-        settings |= {"run.save_checkpoints_steps": 2 * long, "run.num_eval_batches": 1}
+        settings = self._settings(name, batch, rate, 2 * lengths[1], seed=0)
         digest = self._digest(name, form, settings)
         key = {"stage": "cost", "arm": name, "form": form, "batch": batch}
         key |= {"turn": turn} if turn else {}
         if record := self.found(key, digest):
             return record["cpu_seconds_per_step"]
-        processor = comparison.processor()
-        others = {x["processor"] for x in self.records if x["stage"] == "cost"} - {processor}
-        if others:
-            raise errors.UserError(
-                f"{self.scores} has CPU times of {', '.join(sorted(others))}, with which those of "
-                f"{processor} cannot be compared: go on there, or give another --results and "
-                "--output."
-            )
+        self.check_processor()
+
+        def command(settings: dict[str, object], model_dir: str) -> str:
+            return self._command(name, form, settings, model_dir)
+
+        compiled = "compiled" in form
         try:
-            per_step = self._measured_cost(name, form, settings, (short, long))
+            per_step = self.cpu_time_of_step(
+                command, settings, f"{name}_{batch}", lengths, compiled
+            )
         except errors.UserError:
             # torch.compile needs more than PyTorch, and may end the process.
-            if "compiled" not in form:
+            if not compiled:
                 raise
             per_step = math.inf
-        self.add(key, digest, cpu_seconds_per_step=per_step, processor=processor)
+        self.add(key, digest, cpu_seconds_per_step=per_step, processor=comparison.processor())
         return per_step
-
-    def _measured_cost(
-        self, name: str, form: str, settings: dict[str, object], lengths: tuple[int, int]
-    ) -> float:
-        """Returns the CPU time of a run of so many steps less that of a shorter one, for a step."""
-        short, long = lengths
-        seconds = {}
-        # What is compiled stays in PyTorch's cache: the first of three runs compiles it.
-        for steps in (*([short] if "compiled" in form else []), short, long):
-            model_dir = f"{self.folder}/cost/{name}_{settings['train_batch_size']}_{steps}"
-            storage.remove_folder(model_dir)
-            changed = settings | {"run.stop_at_step": steps}
-            before = comparison.cpu_seconds()
-            comparison.python(self._command(name, form, changed, model_dir))
-            seconds[steps] = comparison.cpu_seconds() - before
-        if self.small:  # so few steps say nothing
-            return max(1e-3, (seconds[long] - seconds[short]) / (long - short))
-        if seconds[long] <= seconds[short]:
-            raise errors.UserError(
-                f"{long} steps took no more CPU time than {short}: run the command again while the "
-                "machine does nothing else."
-            )
-        return (seconds[long] - seconds[short]) / (long - short)
 
     def _steps(self, minutes: float, cost: float) -> int:
         return SMALL_STEPS if self.small else steps_in(minutes, cost)
@@ -307,9 +281,13 @@ class BudgetComparison(comparison.Comparison):
 
     def _digest(self, name: str, form: str, settings: dict[str, object]) -> str:
         """Returns a short hash of what a run's result depends on."""
-        documents = self.manifest(EXAMPLES).settings["documents_sha256"]
         learnt = {key: value for key, value in settings.items() if not key.startswith("run.")}
-        return comparison.short_hash([ARMS[name].command, form, learnt, documents])
+        read = self._documents_sha256()
+        return comparison.short_hash([ARMS[name].command, form, learnt, read])
+
+    def _documents_sha256(self) -> str:
+        """Returns the hash of the documents, of which the vocabulary is learnt, too."""
+        return self.manifest(EXAMPLES).settings["documents_sha256"]
 
     def _tokens_per_step(self, name: str, batch: int) -> float:
         """Returns the tokens in a batch: blocks have no padding, and packed rows little."""

@@ -19,6 +19,7 @@ has a score is not run again, and an interrupted run goes on.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import sys
 from collections.abc import Sequence
@@ -32,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.command import require
 from scripts import comparison, families_report
 from scripts.families import FAMILIES, Family
-from tfbio.base import cli, path_checks, storage
+from tfbio.base import cli, path_checks
 from tfbio.objectives import objective_cost
 from tfbio.reporting import curves
 
@@ -51,9 +52,9 @@ def define_flags() -> None:
     flags.DEFINE_integer("seeds", 3, "Seeds of pretraining.", lower_bound=1, upper_bound=1000)
     flags.DEFINE_enum(
         "precision",
-        "auto",
-        ["auto", "float32", "bfloat16"],
-        "run.precision of pretraining. bfloat16 is faster on a CPU that multiplies in it.",
+        "bfloat16",
+        ["float32", "bfloat16"],
+        "run.precision of pretraining. float32 is faster on a CPU that does not multiply bfloat16.",
     )
     flags.DEFINE_bool("small", False, "Try the commands: few tokens, an encoder that learns none.")
 
@@ -76,7 +77,7 @@ class FamilyComparison(comparison.Comparison):
         documents: str = "",
         task_data: Sequence[str] = (),
         results: str = "",
-        precision: str = "auto",
+        precision: str = "bfloat16",
         small: bool = False,
     ) -> None:
         super().__init__(folder, documents, task_data, results, small)
@@ -155,20 +156,17 @@ class FamilyComparison(comparison.Comparison):
 
     def _cost(self, name: str, family: Family) -> None:
         """Measures the CPU time of a step, all families one after the other."""
-        short, long = SMALL_COST_STEPS if self.small else COST_STEPS
         settings = self._settings(family, SMALL_TOKENS, family.learning_rates[0], seed=0)
-        settings |= {"num_train_steps": long, "num_warmup_steps": long, "run.num_eval_batches": 1}
         digest, key = self._digest(family, settings), {"stage": "cost", "family": name}
         if self.found(key, digest):
             return
-        seconds = {}
-        for steps in (short, long):
-            model_dir = f"{self.folder}/cost/{name}_{steps}"
-            storage.remove_folder(model_dir)
-            before = comparison.cpu_seconds()
-            self._pretrain(family, settings | {"run.stop_at_step": steps % long}, model_dir)
-            seconds[steps] = comparison.cpu_seconds() - before
-        per_step = (seconds[long] - seconds[short]) / (long - short)
+        self.check_processor()
+
+        def command(settings: dict[str, object], model_dir: str) -> str:
+            return self._command(family, settings, model_dir)
+
+        lengths = SMALL_COST_STEPS if self.small else COST_STEPS
+        per_step = self.cpu_time_of_step(command, settings, name, lengths)
         self.add(key, digest, cpu_seconds_per_step=per_step, processor=comparison.processor())
 
     def _settings(self, family: Family, tokens: int, rate: float, seed: int) -> dict[str, object]:
@@ -188,8 +186,10 @@ class FamilyComparison(comparison.Comparison):
     def _digest(self, family: Family, settings: dict[str, object]) -> str:
         """Returns a short hash of what a run's result depends on."""
         documents = self.manifest(family.examples).settings["documents_sha256"]
-        learnt = {name: value for name, value in settings.items() if not name.startswith("run.")}
-        return comparison.short_hash([family.recipe, learnt, self.precision, documents])
+        # The recipe's settings, too, with those of the family in their place.
+        learnt = dataclasses.asdict(family.config(settings))
+        del learnt["run"], learnt["comment"]
+        return comparison.short_hash([learnt, self.precision, documents])
 
     def _digest_of(self, key: dict[str, object], pretraining: str) -> str:
         """Returns that of pretraining, or of the fine-tuning that follows it."""
@@ -199,8 +199,11 @@ class FamilyComparison(comparison.Comparison):
 
     def _pretrain(self, family: Family, settings: dict[str, object], model_dir: str) -> None:
         """Pretrains to the end, or goes on."""
+        comparison.python(self._command(family, settings, model_dir))
+
+    def _command(self, family: Family, settings: dict[str, object], model_dir: str) -> str:
         changes = " ".join(f"--set {name}={value}" for name, value in settings.items())
-        comparison.python(
+        return (
             f"run_pretraining.py --examples={self.examples(family.examples)} "
             f"--hparams=hparams/{family.recipe} --model_dir={model_dir} {changes}"
         )

@@ -14,7 +14,7 @@ import resource
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from absl import flags
@@ -22,6 +22,7 @@ from absl import flags
 from scripts.families import FINETUNING, SMALL_FINETUNING, TASKS, TRIALS
 from tfbio.base import cli, errors, storage
 from tfbio.base.manifests import Manifest, read_manifest
+from tfbio.task_types import task_table
 
 ROOT = Path(__file__).resolve().parents[1]
 STAGES = ("search", "pretraining", "finetuning", "cost")
@@ -145,7 +146,9 @@ class Comparison(abc.ABC):
           task: the task.
           start: the short hash of what fine-tuning starts from.
         """
-        return short_hash([start, self._finetuning(task)])
+        files = task_table.TASKS[task].files(self.data[task])
+        content = {split: storage.sha256_of(path) for split, path in files.items()}
+        return short_hash([start, self._finetuning(task), content])
 
     def finetune(
         self, key: dict[str, object], digest: str, init_checkpoint: str, name: str
@@ -169,6 +172,70 @@ class Comparison(abc.ABC):
         metric = scores["metric"]
         values = [trial["test"][metric] for trial in scores["trials"]]
         self.add(key, digest, metric=metric, scores=values)
+
+    def cpu_time_of_step(
+        self,
+        command: Callable[[dict[str, object], str], str],
+        settings: dict[str, object],
+        name: str,
+        lengths: tuple[int, int],
+        compiled: bool = False,
+    ) -> float:
+        """Measures the CPU time of a step: that of a run, less that of a shorter one, for a step.
+
+        Args:
+          command: makes the command of a run of its settings and its folder.
+          settings: the settings of a run, by their names.
+          name: begins the names of the runs' folders.
+          lengths: the steps of the two runs, the shorter one first.
+          compiled: True to run the shorter one once before, since what is compiled stays in
+            PyTorch's cache.
+
+        Returns:
+          CPU seconds.
+
+        Raises:
+          UserError: a command failed, or the longer run took no more CPU time than the shorter one.
+        """
+        short, long = lengths
+        # Neither run comes to its end. Where a run evaluates as it stops, both do.
+        settings = settings | {
+            "num_train_steps": 2 * long,
+            "num_warmup_steps": long,
+            "run.eval_every_steps": 2 * long,
+            "run.save_checkpoints_steps": 2 * long,
+            "run.num_eval_batches": 1,
+        }
+        seconds = {}
+        for steps in (*([short] if compiled else []), short, long):
+            model_dir = f"{self.folder}/cost/{name}_{steps}"
+            storage.remove_folder(model_dir)
+            before = cpu_seconds()
+            python(command(settings | {"run.stop_at_step": steps}, model_dir))
+            seconds[steps] = cpu_seconds() - before
+        per_step = (seconds[long] - seconds[short]) / (long - short)
+        if self.small:  # so few steps say nothing
+            return max(1e-3, per_step)
+        if per_step <= 0:
+            raise errors.UserError(
+                f"{long} steps took no more CPU time than {short}: run the command again while the "
+                "machine does nothing else."
+            )
+        return per_step
+
+    def check_processor(self) -> None:
+        """Checks that the CPU times that are there are this processor's; returns nothing.
+
+        Raises:
+          UserError: they are another's.
+        """
+        own = processor()
+        others = {x["processor"] for x in self.records if x["stage"] == "cost"} - {own}
+        if others:
+            raise errors.UserError(
+                f"{self.scores} has CPU times of {', '.join(sorted(others))}, with which those of "
+                f"{own} cannot be compared: go on there, or give another --results and --output."
+            )
 
     def found(self, key: dict[str, object], digest: str) -> dict | None:
         """Returns the record of a run, or None.
@@ -264,8 +331,12 @@ def cpu_seconds() -> float:
 
 
 def processor() -> str:
-    """Returns the processor's name and number of cores."""
+    """Returns the number of cores, and the processor's name, family, model and stepping."""
     cpuinfo = Path("/proc/cpuinfo")
     text = cpuinfo.read_text(encoding="utf-8") if cpuinfo.exists() else ""
-    name = re.search(r"^model name\s*: (.*)$", text, re.MULTILINE)
-    return f"{os.cpu_count()} cores of {name[1] if name else 'an unknown processor'}"
+    first, _, _ = text.partition("\n\n")
+    known = dict(re.findall(r"^(.*?)\s*: (.*)$", first, re.MULTILINE))
+    # Clouds hide the number in the name, as in "AMD EPYC".
+    which = [f"{x} {known[x]}" for x in ("cpu family", "model", "stepping") if x in known]
+    name = " ".join([known.get("model name", "an unknown processor"), *which])
+    return f"{os.cpu_count()} cores of {name}"

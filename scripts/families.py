@@ -138,7 +138,10 @@ FAMILIES = {
 
 # Fine-tuning is the same for all families: the mean over all tokens, since short pretraining
 # teaches the encoder no use of [CLS], and one learning rate for all layers.
-FINETUNING = "--set learning_rate=3e-4 --set layerwise_lr_decay=1.0 --set sequence_length=128"
+FINETUNING = (
+    "--set learning_rate=3e-4 --set layerwise_lr_decay=1.0 --set sequence_length=128 "
+    "--set run.precision=bfloat16"  # on all machines
+)
 TASKS = {
     "sentence_roles": "--set classification.pooling=mean --set max_train_examples=4000 "
     "--set train_batch_size=32 --set num_train_epochs=5",

@@ -43,11 +43,12 @@ def standard_errors_apart(values: Sequence[float], others: Sequence[float]) -> f
       others: those that they are compared with.
 
     Returns:
-      A float; NaN if one has fewer than two values. Infinite if neither varies.
+      A float; NaN if one has fewer than two values. If neither varies it is infinite, or NaN where
+      the means are the same.
     """
     (mean, error), (other, other_error) = mean_and_error(values), mean_and_error(others)
     deviation = math.hypot(error, other_error)
-    if math.isnan(deviation):
+    if math.isnan(deviation) or (deviation == 0 and mean == other):
         return math.nan
     return (mean - other) / deviation if deviation else math.copysign(math.inf, mean - other)
 

@@ -146,7 +146,9 @@ class Run:
         self.trainer = BertPretraining(settings, self.encoder, compiled, attention)
         # What is learnt depends on these.
         learnt = {**dataclasses.asdict(settings), "run": settings.run.precision}
-        read = [texts.examples, *(["Rows"] if isinstance(texts, Rows) else [])]
+        manifest = read_manifest(texts.examples, "examples")
+        shards = [shard.sha256 for shard in manifest.shards]
+        read = [type(texts).__name__, manifest.settings["documents_sha256"], shards]
         self.identity = json.dumps([learnt, *read, compiled, attention], sort_keys=True)
         self.first_step, self.cpu_before = 0, 0.0
         if (path := self.model_dir / CHECKPOINT).exists():

@@ -1,5 +1,6 @@
 """The comparison at a budget: what is equal, its arithmetic, its report, its runs."""
 
+import functools
 import json
 import shutil
 import statistics
@@ -78,6 +79,47 @@ def test_the_scores_that_are_committed_can_be_continued(tmp_path, monkeypatch):
         assert steps == record["steps"]
         learnt = compared._settings(arm, batch, record["learning_rate"], steps, seed)
         assert compared._digest(arm, form, learnt) == record["settings"]
+
+
+def test_a_score_belongs_to_the_content_of_its_task(tmp_path):
+    """Other files of a task are other data, wherever they lie; a copy is the same."""
+
+    def digest(name, tag):
+        folder = tmp_path / name
+        folder.mkdir()
+        for split in ("train", "dev", "test"):
+            (folder / f"{split}.tsv").write_text(f"Aspirin\t{tag}\n\n")
+        data = [f"bc5cdr_chem={folder}"]
+        compared = compare_budgets.BudgetComparison(str(tmp_path / "out"), task_data=data)
+        return compared.digest_of_finetuning("bc5cdr_chem", "start")
+
+    assert digest("own", "B") == digest("copy", "B") != digest("other", "O")
+
+
+def _keep_digest(made, key, digest, *_):
+    made[key["start"]] = digest
+
+
+def test_random_weights_belong_to_their_documents(tmp_path, monkeypatch):
+    """Of other documents there is another vocabulary."""
+    monkeypatch.setattr(comparison.Comparison, "digest_of_finetuning", lambda self, task, x: x)
+    digests = {}
+    for documents in ("a", "b"):
+        folder = tmp_path / documents
+        (folder / "examples_packed").mkdir(parents=True)
+        settings = {"vocab_size": 8192, "sequence_length": 128, "documents_sha256": documents}
+        counts = {"tokens": 9000, "special_tokens": 10, "examples": 80, "heldout_examples": 41}
+        manifest = {"kind": "examples", "counts": counts, "settings": settings, "shards": []}
+        (folder / "examples_packed" / "manifest.json").write_text(json.dumps(manifest))
+        compared = compare_budgets.BudgetComparison(str(folder))
+        monkeypatch.setattr(compared, "_pretrain", lambda *arguments: 1.0)
+        monkeypatch.setattr(compared, "_held_out", lambda *arguments: {"loss": 1.0})
+        made = digests[documents] = {}
+        keep = functools.partial(_keep_digest, made)
+        monkeypatch.setattr(compared, "finetune", keep)
+        for arm in ("tfbio_mlm", "tfbio_electra"):
+            compared._seed(arm, "bfloat16", 16, 1e-3, 1.0, 30.0, 0)
+    assert digests["a"]["random"] != digests["b"]["random"]
 
 
 def test_folders_are_those_of_the_caller(tmp_path, monkeypatch):

@@ -3,6 +3,9 @@
 import dataclasses
 import json
 import math
+import os
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +14,7 @@ from scripts import compare_families, comparison, families_report
 from scripts import scores as score_statistics
 from scripts.families import COMMON, FAMILIES, HPARAMS
 from tests import forked
-from tfbio.base import config
+from tfbio.base import config, errors
 from tfbio.base.manifests import read_manifest
 from tfbio.models.encoder_cost import encoder_flops
 from tfbio.objectives import objective_cost
@@ -87,6 +90,9 @@ def test_means_and_intervals_are_those_of_students_t():
     )
     assert all(map(math.isnan, score_statistics.interval([60.0])))
     assert math.isnan(score_statistics.standard_errors_apart([60.0], values))
+    # As of models that predict one class: they are not apart.
+    assert math.isnan(score_statistics.standard_errors_apart([40.0] * 3, [40.0] * 3))
+    assert score_statistics.standard_errors_apart([41.0] * 3, [40.0] * 3) == math.inf
 
 
 def record(stage, family="biolm", **figures):
@@ -198,28 +204,63 @@ def test_an_interrupted_comparison_goes_on_and_repeats_nothing(typed, tmp_path, 
     assert "| PubMedBERT | 1 |" in (tmp_path / "comparison.md").read_text()
 
 
-def test_the_scores_that_are_committed_can_be_continued(tmp_path):
-    examples = tmp_path / "examples_electra"
+def test_a_score_belongs_to_the_recipe_and_to_the_precision(tmp_path, monkeypatch):
+    examples = tmp_path / "out" / "examples_electra"
+    examples.mkdir(parents=True)
+    manifest = {"kind": "examples", "counts": {"tokens": 9000, "examples": 80}, "shards": []}
+    manifest["settings"] = {"vocab_size": 8192, "documents_sha256": "a"}
+    manifest["counts"]["heldout_examples"] = 41
+    (examples / "manifest.json").write_text(json.dumps(manifest))
+    family = FAMILIES["bioelectra"]
+
+    def digest(precision="bfloat16", **recipe):
+        recipes = tmp_path / "hparams"
+        recipes.mkdir(exist_ok=True)
+        content = json.loads((HPARAMS / family.recipe).read_text()) | recipe
+        (recipes / family.recipe).write_text(json.dumps(content))
+        monkeypatch.setattr("scripts.families.HPARAMS", recipes)
+        out = str(tmp_path / "out")
+        compared = compare_families.FamilyComparison(out, precision=precision)
+        return compared._digest(family, compared._settings(family, 30_000, 1e-3, seed=0))
+
+    assert digest() == digest(comment="Of the same values.")
+    assert digest() != digest(mask_prob=0.5)
+    assert digest() != digest(precision="float32")
+
+
+def test_the_cost_of_a_step_has_neither_evaluations_nor_checkpoints(tmp_path, monkeypatch):
+    """A run of 250 steps less one of 50 is 200 steps, whatever else a run of a family does."""
+    examples = tmp_path / "examples_full_sentences"
     examples.mkdir()
-    counts = {"tokens": 8_498_905, "examples": 80_284, "heldout_examples": 4099}
-    settings = {
-        "vocab_size": 8192,
-        "documents_sha256": "a95dd948fb649d959ed8014862d7c699ace768ee91bb6ce2ffc8e44ed26b751f",
-    }
+    counts = {"tokens": 9000, "examples": 80, "heldout_examples": 41}
+    settings = {"vocab_size": 8192, "documents_sha256": "a"}
     manifest = {"kind": "examples", "counts": counts, "settings": settings, "shards": []}
     (examples / "manifest.json").write_text(json.dumps(manifest))
-    results = str(HPARAMS.parent / "benchmarks" / "families.jsonl")
-    families = compare_families.FamilyComparison(
-        str(tmp_path), results=results, precision="bfloat16"
-    )
-    # All three learning rates have a score of these settings, so none is run again: the best one.
-    searches = [record for record in families.records if record["stage"] == "search"]
-    losses = {record["learning_rate"]: record["held_out_loss"] for record in searches}
-    assert len(losses) == 3
-    family = FAMILIES["bioelectra"]
-    rate = families._learning_rate("bioelectra", family)
-    assert rate == min(losses, key=losses.get)
-    # So is the encoder that is pretrained.
-    digest = families._digest(family, families._settings(family, compare_families.TOKENS, rate, 0))
-    key = {"stage": "pretraining", "family": "bioelectra", "seed": 0}
-    assert families.found(key, digest)["learning_rate"] == rate
+    clock, typed = [0.0], []
+
+    def run(command):
+        typed.append(command)
+        stop_at = int(command.partition("run.stop_at_step=")[2].split()[0])
+        clock[0] += 40 + 0.6 * stop_at
+
+    monkeypatch.setattr(comparison, "python", run)
+    monkeypatch.setattr(comparison, "cpu_seconds", lambda: clock[0])
+    compared = compare_families.FamilyComparison(str(tmp_path))
+    compared._cost("biolm", FAMILIES["biolm"])
+    (record,) = compared.records
+    assert record["cpu_seconds_per_step"] == pytest.approx(0.6)
+    for command in typed:
+        options = dict(x.split("=") for x in command.split() if x.count("=") == 1)
+        for name in ("num_train_steps", "run.eval_every_steps", "run.save_checkpoints_steps"):
+            assert int(options[name]) == 500
+    # Times of another processor are refused.
+    monkeypatch.setattr(comparison, "processor", lambda: "4 cores of another")
+    with pytest.raises(errors.UserError, match="those of 4 cores of another cannot be compared"):
+        compared._cost("pubmedbert", FAMILIES["biolm"])
+
+
+def test_a_processor_is_told_by_more_than_its_name():
+    text = comparison.processor()
+    assert text.startswith(f"{os.cpu_count()} cores of ")
+    if "stepping" in Path("/proc/cpuinfo").read_text():
+        assert re.search(r" cpu family \d+ model \d+ stepping \d+$", text)

@@ -39,6 +39,8 @@ def test_an_inside_tag_without_a_beginning_begins_an_entity():
         "O B-a I-a O": [(3, 8)],
         "I-a I-a I-b B-b": [(0, 5), (6, 8), (9, 11)],
         "B-a O I-a I-a": [(0, 2), (6, 11)],
+        "O I I O": [(3, 8)],
+        "B O I B": [(0, 2), (6, 8), (9, 11)],
     }.items():
         assert prediction_engines.spans_of(tags.split(), words) == spans
 

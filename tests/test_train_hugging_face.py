@@ -1,6 +1,7 @@
 """Hugging Face's pretraining at a budget: its loss, and how it goes on."""
 
 import json
+import shutil
 import sys
 
 import pytest
@@ -139,6 +140,18 @@ def test_a_run_that_was_killed_goes_on_to_the_same_weights(trained, make, tmp_pa
     for other in ({"learning_rate": 1e-3}, {"attention": "eager"}, {"kind": others}):
         with pytest.raises(UserError, match="a run of other settings"):
             make(folder, **{"kind": kind} | other)
+
+
+def test_a_run_goes_on_with_its_examples_wherever_they_lie(packed_folder, trained, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(packed_folder, copy)
+    folder = trained["rows"].model_dir
+    train_hugging_face.Run(settings_of(), Rows(str(copy)), str(folder))
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["shards"][0]["sha256"] = "0" * 64
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(UserError, match="a run of other settings"):
+        train_hugging_face.Run(settings_of(), Rows(str(copy)), str(folder))
 
 
 def test_a_complete_run_is_complete_for_its_own_settings_alone(trained, monkeypatch, capsys):

@@ -114,10 +114,13 @@ def test_the_command_writes_an_encoder(shallow_encoder, sentences, tmp_path):
     np.testing.assert_allclose(hidden[mask == 1], np.concatenate(vectors), rtol=0, atol=1e-4)
 
 
-def test_the_client_of_the_manual_finds_the_entities(make_trial, sentences, tmp_path, monkeypatch):
+@pytest.mark.parametrize("labels", [["O", "B-Drug", "I-Drug", "B-Gene", "I-Gene"], ["O", "B", "I"]])
+def test_the_client_of_the_manual_finds_the_entities(
+    labels, make_trial, sentences, tmp_path, monkeypatch
+):
     trial, _ = make_trial(
         "tagging",
-        ["O", "B-Drug", "I-Drug", "B-Gene", "I-Gene"],
+        labels,
         {"words": "punctuation"},
         common={"sequence_length": 64},
     )
