@@ -12,7 +12,7 @@ from data_prep.sentences import example_rows, example_shards, segments
 from tfbio.base import errors
 from tfbio.base.document_records import read_documents
 from tfbio.base.errors import DataError
-from tfbio.base.example_records import LABELLED_OBJECTIVES
+from tfbio.base.example_records import LABELLED_OBJECTIVES, ExampleFormat
 from tfbio.base.held_out import is_held_out
 from tfbio.base.manifests import MANIFEST, read_manifest, verify
 from tfbio.base.shards import read_shard
@@ -169,6 +169,24 @@ def test_the_examples_are_those_of_the_builder(
         result[split, tuple(ids[1 : first - 1]), tuple(ids[first : first + second][:-1])] += 1
     assert result == expected
     assert (examples_folder / "vocab.txt").read_bytes() == vocab_file.read_bytes()
+
+
+def test_abstract_and_body_of_an_article_are_held_out_together(vocab_file):
+    """Else the held-out loss, and the test articles of tasks, would be of texts that were read."""
+    settings = {"objective": "electra", "packing": False, "documents_per_example": 1}
+    form = ExampleFormat.of(settings | {"sequence_length": 16, "vocab_size": 2000})
+    shards = {"train": 1, "heldout": 1}
+    job = example_rows.Job(str(vocab_file), "", True, "electra", False, form, 0.5, shards, 0)
+    articles = [f"pmid:{number}" for number in range(40)]
+    documents = [
+        example_rows.Document(article + part, [b"The cells of the patients."])
+        for article in articles
+        for part in ("", "#body")
+    ]
+    counts = Counter()
+    example_rows.build_rows(documents, job, counts)
+    held_out = [article for article in articles if is_held_out(article, 0.5)]
+    assert counts["heldout_documents"] == 2 * len(held_out) and 10 < len(held_out) < 30
 
 
 def test_examples_are_shuffled_over_shards_of_one_size(encoded, examples_folder):

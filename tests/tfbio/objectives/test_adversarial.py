@@ -20,9 +20,10 @@ from tests.tfbio.objectives.test_sentence_pairs import (
 from tfbio.models import randomness
 from tfbio.models.encoder import Perturbation
 from tfbio.models.encoder_config import EncoderConfig
-from tfbio.objectives import adversarial
+from tfbio.objectives import accumulation, adversarial
 from tfbio.objectives.adversarial_config import AdversarialSettings
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
+from tfbio.objectives.masking import MaskedBatch
 from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.objectives.pretraining_run import PretrainingRun
@@ -326,3 +327,26 @@ def test_a_step_in_bfloat16_learns_too_and_again_to_the_same_bits(cpu):
     assert found[0][0]["adversarial_loss"] > 0
     for mine, theirs in zip(found[1], expected[1], strict=True):
         np.testing.assert_array_equal(mine, theirs)
+
+
+def test_both_passes_have_dropout_each_of_its_own():
+    given = []
+
+    def forward(change: Perturbation) -> tf.Tensor:
+        given.append(change.seed)
+        return tf.zeros([8, 2, 50]) + tf.reduce_sum(change.values)
+
+    ids = tf.zeros([8, 12], tf.int32)
+    masked = MaskedBatch(ids, ids[:, :2], ids[:, :2], tf.ones([8, 2]))
+    part = accumulation.Part(tf.constant(0), 1, tf.constant(16.0), tf.constant(96.0), 1)
+
+    @tf.function(autograph=False)
+    def seeds() -> tf.Tensor:
+        adversarial.adversarial_loss(
+            forward, tf.zeros([8, 2, 50]), masked, 8, PLAIN, part, tf.constant([0, 1])
+        )
+        assert None not in given
+        return tf.stack(given)
+
+    first, second = seeds().numpy()
+    assert (first != second).any()

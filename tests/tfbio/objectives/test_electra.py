@@ -12,6 +12,8 @@ from tfbio.base import config
 from tfbio.models import randomness
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives import electra
+from tfbio.objectives.accumulation import Part
+from tfbio.objectives.masking import MaskedBatch
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.training import optimization
 from tfbio.training.gradients import apply_clipped
@@ -309,3 +311,53 @@ def test_what_waits_for_a_backward_pass_is_zero():
     overflown = [tf.constant([4.0]), tf.constant([np.inf, 6.0])]
     assert electra._zero_after(last, [other, last], overflown) == 1
     assert electra._zero_after(last, [other], gradients[:1]) == 0
+
+
+def test_metrics_count_masked_positions_and_real_tokens_only():
+    """Worked by hand: a third position that masks nothing, and a sixth token that is padding."""
+    zero = tf.constant(0.0)
+    masked = MaskedBatch(None, None, tf.constant([[7, 1, 9]]), tf.constant([[1.0, 1.0, 0.0]]))
+    output = electra.ElectraOutput(
+        loss=zero,
+        generator_loss=zero,
+        discriminator_loss=zero,
+        generator_logits=tf.one_hot([[7, 8, 9]], 10),
+        discriminator_logits=tf.constant([[3.0, 1.0, 2.0, -1.0, -2.0, 9.0]]),
+        corrupted_ids=None,
+        is_replaced=tf.constant([[1, 0, 0, 1, 0, 0]]),
+    )
+    metrics = electra.ElectraMetrics()
+    batch = {"input_mask": tf.constant([[1, 1, 1, 1, 1, 0]])}
+    metrics.update(batch, masked, output, Part(tf.constant(0), 1, zero + 1, zero + 1, 1))
+    found = {metric.name: float(metric.result()) for metric in metrics.all}
+    assert found | {
+        "generator_accuracy": 1 / 2,
+        # Three are called replaced, one rightly, and one replaced token is missed.
+        "discriminator_accuracy": 2 / 5,
+        "discriminator_precision": 1 / 3,
+        "discriminator_recall": 1 / 2,
+        # Of the six pairs of a replaced and another token, four are in the right order.
+        "discriminator_auc": 4 / 6,
+    } == pytest.approx(found, abs=1e-3)
+
+
+def test_each_part_has_dropout_of_its_own(model):
+    """As each example of a whole batch has; masks and samples are of the batch, for all parts."""
+    shape = dataclasses.replace(
+        model.config.encoder, hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5
+    )
+    model = electra.Electra(dataclasses.replace(model.config, encoder=shape))
+    ids = tf.constant([[2, 30, 31, 32, 33, 34, 35, 3]] * 2)
+    batch = {"input_ids": ids, "input_mask": tf.ones_like(ids), "segment_ids": tf.zeros_like(ids)}
+    positions = tf.constant([[1, 4]] * 2)
+    masked = MaskedBatch(ids, positions, tf.gather(ids, positions, batch_dims=1), tf.ones([2, 2]))
+    corrupted = tf.tensor_scatter_nd_update(ids, [[0, 1], [1, 4]], [40, 41])
+    parts = [
+        Part(tf.constant(index), 2, tf.constant(8.0), tf.constant(32.0), 2) for index in (0, 1)
+    ]
+    seed = tf.constant([0, 1])
+    for logits in (
+        [model._generate(batch, masked, seed, True, part).logits for part in parts],
+        [model._discriminate(batch, corrupted, seed, True, part).logits for part in parts],
+    ):
+        assert (logits[0].numpy() != logits[1].numpy()).mean() > 0.9

@@ -9,6 +9,7 @@ import tensorflow as tf
 from tests.hugging_face import dense, hugging_face_state, norm
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives import masked_language_model
+from tfbio.objectives.accumulation import Part
 from tfbio.objectives.masking import MaskedBatch
 from tfbio.objectives.pretraining_config import PretrainingConfig
 
@@ -72,3 +73,13 @@ def test_equals_hugging_face(embedding_size):
     hidden = weights > 0
     np.testing.assert_allclose(output.logits.numpy()[hidden], logits[hidden], atol=1e-4)
     np.testing.assert_allclose(output.loss, expected.loss.item(), rtol=1e-5)
+
+
+def test_accuracy_counts_masked_positions_only():
+    """Of three positions the last masks nothing; its word is right, the second one's wrong."""
+    one = tf.constant(1.0)
+    masked = MaskedBatch(None, None, tf.constant([[7, 1, 9]]), tf.constant([[1.0, 1.0, 0.0]]))
+    output = masked_language_model.MaskedLanguageModelOutput(one, tf.one_hot([[7, 8, 9]], 10), one)
+    metrics = masked_language_model.MaskedLanguageModelMetrics()
+    metrics.update({}, masked, output, Part(tf.constant(0), 1, one, one, 1))
+    assert float(metrics.accuracy.result()) == 0.5

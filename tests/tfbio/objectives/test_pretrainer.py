@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +10,9 @@ import tensorflow as tf
 
 from tests.pretraining_runs import of_one_layer, small_settings
 from tfbio.base.manifests import read_manifest
-from tfbio.objectives.pretrainer import TRAINING_STREAM, Pretrainer
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.objectives.pretrainer import EVALUATION_STREAM, TRAINING_STREAM, Pretrainer
+from tfbio.objectives.pretraining_config import MASK_UNITS, PretrainingConfig
 from tfbio.runs import pretraining_data
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.training import distribution
@@ -314,3 +317,72 @@ def test_frequency_biases_start_at_the_base_rates(without_dropout, examples_fold
     # Seen: 3.5 % more, since these are other articles than those that were counted.
     assert float(guess["generator_loss"]) == pytest.approx(entropy, rel=0.05)
     assert float(guess["discriminator_loss"]) < 0.45 < float(blind["discriminator_loss"])
+
+
+# --- Without data: 8 rows of 12 tokens of a small masked language model ------------------------
+
+TINY = EncoderConfig(
+    vocab_size=50,
+    embedding_size=8,
+    hidden_size=8,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=16,
+    max_position_embeddings=12,
+)
+IDS = tf.constant(5 + (7 * np.arange(8)[:, None] + 3 * np.arange(12) ** 2) % 45, tf.int32)
+ROWS = {"input_ids": IDS, "input_mask": tf.ones_like(IDS), "segment_ids": tf.zeros_like(IDS)}
+
+
+def tiny(strategy, **changes):
+    tokens = SimpleNamespace(
+        cls_id=2, sep_id=3, pad_id=0, mask_id=4, begins_word=np.arange(50) % 2 == 0
+    )
+    settings = {"objective": "mlm", "encoder": TINY, "sequence_length": 12, "train_batch_size": 8}
+    settings |= {"num_train_steps": 8, "num_warmup_steps": 1}
+    return Pretrainer(PretrainingConfig(**settings | changes), tokens, strategy)
+
+
+def test_every_step_and_every_seed_draws_anew(cpu):
+    """Masks, samples and dropout; and the initial weights of another seed are others."""
+    made = [tiny(cpu, seed=seed) for seed in (0, 1)]
+    found = {
+        tuple(seed.numpy())
+        for trainer in made
+        for stream in (TRAINING_STREAM, EVALUATION_STREAM)
+        for number in (0, 1)
+        for seed in trainer.seeds(stream, tf.constant(number, tf.int64))
+    }
+    assert len(found) == 2 * 2 * 2 * 2
+    one, other = (trainer.model.encoder.embeddings.word.numpy() for trainer in made)
+    assert (one != other).all()
+
+
+def test_evaluation_has_no_dropout_and_the_same_masks_each_time(cpu):
+    losses = set()
+    for rate in (0.0, 0.5):
+        encoder = dataclasses.replace(
+            TINY, hidden_dropout_prob=rate, attention_probs_dropout_prob=0.0
+        )
+        trainer = tiny(cpu, encoder=encoder)
+        trainer.eval_dataset = tf.data.Dataset.from_tensors(ROWS)
+        losses.add(float(trainer.evaluate()["loss"]))
+        trainer.optimizer.iterations.assign(3)
+        losses.add(float(trainer.evaluate()["loss"]))
+    assert len(losses) == 1
+
+
+def test_evaluation_masks_the_share_that_the_schedule_ends_with(cpu):
+    trainer = tiny(cpu, mask_prob=0.1, final_mask_prob=0.5, mask_prob_stages=2)
+    steps = (tf.constant(0, tf.int64), tf.constant(7, tf.int64), None)
+    masked = [trainer.mask(ROWS, tf.constant([0, 1]), step) for step in steps]
+    # Of 12 tokens in each of 8 rows: 1, 6, and in evaluation 6.
+    assert [float(tf.reduce_sum(x.weights)) for x in masked] == [8, 48, 48]
+
+
+def test_masking_has_the_settings_of_the_run(cpu):
+    for unit in MASK_UNITS:
+        assert tiny(cpu, mask_unit=unit).masking.unit == unit
+    assert not tiny(cpu).masking.with_replacement
+    changes = {"mask_with_replacement": True, "random_token_prob": 0.0}
+    assert tiny(cpu, **changes).masking.with_replacement

@@ -33,3 +33,12 @@ def test_the_schedule_is_the_one_asked_for(name):
     }
     found = [float(rate(tf.constant(step - 1, tf.int64))) for step in steps]
     np.testing.assert_allclose(found, expected[name], rtol=1e-5, atol=1e-12)
+
+
+@pytest.mark.parametrize(("optimizer", "switch"), [("lamb", "lamb"), ("adamw", "adam")])
+@pytest.mark.parametrize("corrects", [True, False])
+def test_each_optimizer_has_its_own_switch_of_the_bias_correction(optimizer, switch, corrects):
+    settings = {"optimizer": optimizer, f"{switch}_bias_correction": corrects}
+    made = vars(make_optimizer(PretrainingConfig(**settings)))
+    (found,) = (made[name] for name in ("_bias_correction", "bias_correction") if name in made)
+    assert found is corrects

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from tests import task_types
+from tests.pretraining_runs import eagerly
 from tfbio.formats.task_examples import TaggedSentence
 from tfbio.models.batches import NO_TARGET
 from tfbio.models.encoder_config import EncoderConfig
@@ -509,3 +510,62 @@ def test_the_step_compiles_under_xla(head, tagged, pretrained, cpu):
         losses.append([float(step(batch, tf.constant(0))) for _ in range(2)])
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
     assert losses[0][0] != losses[0][1]
+
+
+# --- Dropout -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def eight_windows():
+    """Returns a shape, and features of 8 windows of 12 tokens in two classes."""
+    ids = np.random.default_rng(0).integers(5, 50, [8, 12], np.int32)
+    targets = [np.array(number % 2, np.int32) for number in range(8)]
+    features = Features(
+        list(ids), [np.zeros(12, np.int32)] * 8, np.arange(8), per_window={"targets": targets}
+    )
+    shape = EncoderConfig(
+        vocab_size=50,
+        embedding_size=8,
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=12,
+    )
+    return shape, features
+
+
+def test_dropout_is_another_in_each_step_trial_and_part(eight_windows, cpu):
+    shape, features = eight_windows
+    settings = dataclasses.replace(
+        SETTINGS, train_batch_size=8, learning_rate=1e-12, hidden_dropout_prob=0.5
+    )
+    made = finetuner.Finetuner(settings, shape, Classification("ab"), 0, 2, cpu)
+    losses = []
+    for seed in (0, 0, 1):
+        made.initialize(0, "")
+        made.begin(features, np.tile(np.arange(8), 2), seed)
+        losses.append([made.train(1)["loss"] for _ in range(2)])
+    assert losses[0] == losses[1]
+    assert len({*losses[0], *losses[2]}) == 4
+    nothing = [tf.zeros_like(variable) for variable in made.model.trainable_variables]
+    seeds = []
+
+    def step(part: dict[str, tf.Tensor], seed: tf.Tensor) -> list[tf.Tensor]:
+        seeds.append(tuple(seed.numpy()))
+        return [tf.constant(0.0), tf.constant(0.0), *nothing]
+
+    parts = dataclasses.replace(settings.run, gradient_accumulation_steps=4)
+    made = finetuner.Finetuner(
+        dataclasses.replace(settings, run=parts), shape, Classification("ab"), 0, 2, cpu
+    )
+    with eagerly():
+        made._sum_over_parts(step, {"x": tf.zeros([4])}, tf.constant([0, 1]), 2)
+    assert len(set(seeds)) == len(seeds) == 4
+
+
+def test_adam_has_the_settings_of_the_run(eight_windows, cpu):
+    settings = dataclasses.replace(SETTINGS, adam_beta_1=0.8, adam_beta_2=0.98, adam_epsilon=1e-5)
+    made = finetuner.Finetuner(settings, eight_windows[0], Classification("ab"), 0, 2, cpu)
+    found = (made.optimizer.beta_1, made.optimizer.beta_2, made.optimizer.epsilon)
+    assert found == (0.8, 0.98, 1e-5)

@@ -64,6 +64,17 @@ def test_an_epoch_holds_every_example_once(examples_folder, manifest):
     assert len(left_out) == len(expected) - len(read)
 
 
+def test_every_epoch_and_every_seed_shuffles_a_shard_anew(examples_folder, manifest):
+    one = dataclasses.replace(manifest, shards=manifest.shards_of("train")[:1])
+    records = one.shards[0].records
+    rows = np.concatenate(batches(examples_folder, one, 0, -(-2 * records // BATCH)))
+    first, second = rows[:records], rows[records : 2 * records]
+    assert sorted(map(tuple, first)) == sorted(map(tuple, second))
+    assert (first != second).any(axis=1).mean() > 0.5
+    (other,) = batches(examples_folder, one, 0, 1, seed=1)
+    assert (rows[:BATCH] != other).any()
+
+
 def test_continues_at_any_step_with_the_same_batches(examples_folder, manifest):
     epoch = sum(shard.records for shard in manifest.shards_of("train")) // BATCH
     last = 2 * epoch + 5

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from tfbio.task_types import similarity_metrics
 from tfbio.task_types.metrics import ScoreError
@@ -18,6 +19,12 @@ def test_correlation_scores():
     scores = similarity_metrics.correlation_scores([1, 2, 3, 4], [1, 2, 3, 1000])
     assert scores["pearson"] < 0.8 and scores["spearman"] == pytest.approx(1)
     assert similarity_metrics.correlation_scores([1, 2], [3, 2])["pearson"] == pytest.approx(-1)
+
+
+def test_equal_scores_share_their_mean_rank():
+    truth, predicted = [1, 1, 2, 3, 4], [1.0, 2.0, 2.0, 2.0, 5.0]
+    found = similarity_metrics.correlation_scores(truth, predicted)["spearman"]
+    assert found == pytest.approx(stats.spearmanr(truth, predicted).statistic)
 
 
 @pytest.mark.parametrize("truth, predicted", [([1, 2, 3], [2, 2, 2]), ([1, 1], [1, 2]), ([1], [2])])
