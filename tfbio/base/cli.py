@@ -10,6 +10,7 @@ import contextlib
 import difflib
 import errno
 import gc
+import io
 import logging as standard_logging
 import math
 import os
@@ -17,6 +18,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from absl import app, flags, logging
 
@@ -81,8 +83,9 @@ def run(
     gc.set_threshold(50_000, 20, 100)
     atexit.register(gc.freeze)
     idle_packages.keep_out()
-    # A path may have bytes that are no text, which are printed escaped.
-    sys.stdout.reconfigure(errors="backslashreplace")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A path may have bytes that are no text, which are printed escaped.
+        sys.stdout.reconfigure(errors="backslashreplace")
     if define_flags is not None:
         before = set(flags.FLAGS)
         define_flags()
@@ -218,7 +221,7 @@ def _say(message: str) -> None:
 class _ListFlag(flags.MultiFlag):
     """A flag with several values: between commas, in repeated flags, or both."""
 
-    def __init__(self, *args, may_be_empty: bool, **kwargs):
+    def __init__(self, *args: Any, may_be_empty: bool, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self._may_be_empty = may_be_empty
 

@@ -128,7 +128,7 @@ def require(condition: bool, message: str) -> None:
 
 
 def load(
-    config_class: type,
+    config_class: type[BaseSettings],
     hparams: str = "",
     overrides: Sequence[str] = (),
     defaults: Mapping[str, object] | None = None,
@@ -306,11 +306,11 @@ def _once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
 
 def _check_sources(sources: object, values: Mapping[str, object]) -> None:
     """Checks that each source is a text, and that of a setting that `values` has."""
-    require(
-        isinstance(sources, dict),
-        'sources must be texts by the names of settings, {"learning_rate": "Table 7"}, '
-        f"not {shown(sources)}",
-    )
+    if not isinstance(sources, dict):
+        raise ConfigError(
+            'sources must be texts by the names of settings, {"learning_rate": "Table 7"}, '
+            f"not {shown(sources)}"
+        )
     for name, source in sources.items():
         value: object = values
         for key in name.split("."):
@@ -349,12 +349,13 @@ def _merged(before: Mapping, changes: Mapping) -> dict:
     merged = dict(before)
     for name, value in changes.items():
         own = merged.get(name)
-        both = isinstance(own, dict) and isinstance(value, dict)
-        merged[name] = _merged(own, value) if both else value
+        if isinstance(own, dict) and isinstance(value, dict):
+            value = _merged(own, value)
+        merged[name] = value
     return merged
 
 
-def _build(config_class: type, values: Mapping[str, object], prefix: str):
+def _build(config_class: type, values: Mapping[str, object], prefix: str) -> Any:
     """Builds a configuration, or a group, whose names begin with `prefix`."""
     hints = _types(config_class)
     for key in values:
@@ -366,7 +367,7 @@ def _build(config_class: type, values: Mapping[str, object], prefix: str):
     )
 
 
-def _convert(value, expected: type, name: str):
+def _convert(value: Any, expected: type, name: str) -> Any:
     """Returns a value as the type that the field declares; JSON's 1e6 is a whole number, too."""
     if dataclasses.is_dataclass(expected):
         if isinstance(value, dict):

@@ -72,7 +72,7 @@ def answering_ctrl_c(
                 elif pressed > 1:
                     os._exit(interrupted(second()))
 
-    def interrupt_once(*_) -> None:
+    def interrupt_once(*_: object) -> None:
         signals.ignore(signal.SIGINT)  # the thread answers
         raised.set()
         raise KeyboardInterrupt

@@ -72,10 +72,9 @@ class ExampleFormat:
         """
         import numpy as np
 
-        fields = [("input_ids", self.id_type, (self.sequence_length,))]
-        if self.labelled:
-            fields.append(("label", "u1"))
-        return np.dtype([*fields, ("segment_lengths", "<u2", (2 * self.documents,))])
+        label = [("label", "u1", ())] if self.labelled else []
+        ids = ("input_ids", self.id_type, (self.sequence_length,))
+        return np.dtype([ids, *label, ("segment_lengths", "<u2", (2 * self.documents,))])
 
     def serialize(self, rows: np.ndarray) -> Iterator[bytes]:
         """Yields the record of each pretraining example, a serialized `tf.train.Example`.
@@ -106,7 +105,7 @@ class ExampleFormat:
     def _features(self, byte: int) -> dict[str, list]:
         """Returns features in which every byte, and the label, is the same number."""
         features = {}
-        for name in self.row_type.names:
+        for name in self.row_type.names or ():
             size = self.row_type[name].itemsize
             features[name] = [byte] if name == "label" else [bytes([byte]) * size]
         return features

@@ -1,9 +1,15 @@
 """Tells local paths from addresses in object stores, and joins and completes both."""
 
+from __future__ import annotations
+
 import os
 import pathlib
+from typing import TYPE_CHECKING, cast
 
 from tfbio.base import errors, extras
+
+if TYPE_CHECKING:
+    import upath
 
 
 def is_remote(path: str | os.PathLike) -> bool:
@@ -26,6 +32,19 @@ def at(path: str | os.PathLike, *parts: str) -> pathlib.Path:
     """
     if not is_remote(path):
         return pathlib.Path(path, *parts)
+    return cast(pathlib.Path, address(path, *parts))  # it has a path's methods
+
+
+def address(path: str | os.PathLike, *parts: str) -> upath.UPath:
+    """Returns an address in an object store as an object that also has `fs`, its file system.
+
+    Args:
+      path: the address; it need not exist.
+      *parts: names of folders and a file below it, which are joined to it.
+
+    Raises:
+      UserError: no installed package supports such an address.
+    """
     try:
         from upath import UPath
     except ImportError as error:
@@ -34,11 +53,11 @@ def at(path: str | os.PathLike, *parts: str) -> pathlib.Path:
         ) from error
     try:
         # Other processes write there, so an earlier listing of a folder may be out of date.
-        address = UPath(str(path), use_listings_cache=False).joinpath(*parts)
-        _ = address.fs
+        joined = UPath(str(path), use_listings_cache=False).joinpath(*parts)
+        _ = joined.fs
     except (ImportError, ValueError) as error:
         raise errors.UserError(f"{path} cannot be used: {error}.") from error
-    return address
+    return joined
 
 
 def absolute(path: str | os.PathLike) -> str:

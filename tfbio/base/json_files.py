@@ -157,7 +157,7 @@ def _converted(value: Any, expected: Any, key: str) -> Any:
     origin, arguments = typing.get_origin(expected), typing.get_args(expected)
     if expected is Any:
         return value
-    if dataclasses.is_dataclass(expected):
+    if isinstance(expected, type) and dataclasses.is_dataclass(expected):
         return _built(value, expected, key)
     if origin is types.UnionType:
         exact = [each for each in arguments if type(value) is each]

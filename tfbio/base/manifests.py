@@ -100,8 +100,9 @@ def load_manifest(path: str | os.PathLike, kind: str) -> Manifest:
         content = json.loads(file_paths.at(path).read_text(encoding="utf-8"))
         shards = [Shard(**shard) for shard in content.pop("shards")]
         manifest = Manifest(**content, shards=shards)
-        for value in (manifest, *shards):
-            _check_types(value)
+        _check_types(manifest)
+        for shard in shards:
+            _check_types(shard)
     except (
         OSError,
         ValueError,

@@ -24,13 +24,13 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import BinaryIO
+from typing import IO
 
 from tfbio.base import errors, file_paths
 
 
 @contextmanager
-def written_whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
+def written_whole(path: str | os.PathLike) -> Iterator[IO[bytes]]:
     """Opens a file in storage for writing; it gets its name when the block ends without an error.
 
     It is a context manager for local and object storage. After an error in the block nothing is
@@ -47,15 +47,15 @@ def written_whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
       OSError: the file cannot be written; that of a full disk names `path`.
       UserError: no installed package supports such an address.
     """
-    target = file_paths.at(path)
     if file_paths.is_remote(path):
+        address = file_paths.address(path)
         # An object store shows an object only when all of it was sent.
         with tempfile.NamedTemporaryFile() as stream:
             yield stream
             stream.flush()
-            target.fs.put_file(stream.name, target.path)
+            address.fs.put_file(stream.name, address.path)
         return
-    target = target.resolve()
+    target = pathlib.Path(path).resolve()
     if target.exists() and not target.is_file():
         with naming(path), open(target, "wb") as stream:
             yield stream
@@ -247,7 +247,7 @@ def find(pattern: str) -> list[str]:
     """
     if not file_paths.is_remote(pattern):
         return glob.glob(pattern, recursive=True)
-    files = file_paths.at(pattern).fs
+    files = file_paths.address(pattern).fs
     return [files.unstrip_protocol(name) for name in files.glob(pattern) if files.isfile(name)]
 
 
@@ -261,7 +261,7 @@ def size(path: str | os.PathLike) -> int:
     return file_paths.at(path).stat().st_size
 
 
-def open_for_parts(path: str | os.PathLike) -> BinaryIO:
+def open_for_parts(path: str | os.PathLike) -> IO[bytes]:
     """Opens a file in storage for reading only parts of it, which alone an object store then sends.
 
     Returns:
@@ -271,11 +271,10 @@ def open_for_parts(path: str | os.PathLike) -> BinaryIO:
       OSError: there is no such file (a FileNotFoundError), or it cannot be read.
       UserError: no installed package supports such an address.
     """
-    target = file_paths.at(path)
-    # Without a cache only these parts are fetched.
-    return (
-        target.open("rb", cache_type="none") if file_paths.is_remote(path) else open(target, "rb")
-    )
+    if file_paths.is_remote(path):
+        # Without a cache only these parts are fetched.
+        return file_paths.address(path).open("rb", cache_type="none")
+    return open(path, "rb")
 
 
 def remove_folder(path: str | os.PathLike) -> None:
@@ -287,9 +286,9 @@ def remove_folder(path: str | os.PathLike) -> None:
       UserError: no installed package supports such an address.
     """
     if file_paths.is_remote(path):
-        target = file_paths.at(path)
-        if target.exists():
-            target.fs.rm(target.path, recursive=True)
+        address = file_paths.address(path)
+        if address.exists():
+            address.fs.rm(address.path, recursive=True)
     else:
         shutil.rmtree(path, ignore_errors=True)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from tfbio.base.errors import DataError
 
 
-def serialize_example(features: Mapping[str, list[bytes] | list[int]]) -> bytes:
+def serialize_example(features: Mapping[str, Iterable[bytes] | Iterable[int]]) -> bytes:
     """Serializes features as a `tf.train.Example`; equal features always give equal bytes.
 
     Args:
@@ -23,8 +24,8 @@ def serialize_example(features: Mapping[str, list[bytes] | list[int]]) -> bytes:
       ValueError: an integer does not fit into 64 bits.
     """
     example = _example_class()()
-    for name, values in features.items():
-        values = list(values)
+    for name, given in features.items():
+        values = list(given)
         feature = example.features.feature[name]
         is_bytes = bool(values) and isinstance(values[0], bytes)
         target = feature.bytes_list if is_bytes or not values else feature.int64_list
@@ -56,7 +57,7 @@ def parse_example(record: bytes) -> dict[str, list]:
 
 
 @functools.cache
-def _example_class() -> type:
+def _example_class() -> Any:
     """Builds the message class of `tf.train.Example` (tensorflow/core/example/example.proto).
 
     The class is in a separate pool, so that it does not collide with TensorFlow's.
@@ -66,12 +67,14 @@ def _example_class() -> type:
     file = descriptor_pb2.FileDescriptorProto(name="example.proto", package="t", syntax="proto3")
     field_type = descriptor_pb2.FieldDescriptorProto
 
-    def message(parent, name: str):
+    def message(parent: Any, name: str) -> Any:
         added = parent.add()
         added.name = name
         return added
 
-    def field(parent, name: str, number: int, type_: int, repeated=False, type_name=None):
+    def field(
+        parent: Any, name: str, number: int, type_: int, repeated: bool = False, type_name: str = ""
+    ) -> None:
         label = field_type.LABEL_REPEATED if repeated else field_type.LABEL_OPTIONAL
         parent.field.add(
             name=name, number=number, type=type_, label=label, type_name=type_name or None

@@ -21,7 +21,6 @@ brat as ID.txt, ID_2.txt and so on, each with its .ann.
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
 from collections.abc import Iterator
@@ -68,11 +67,14 @@ def write(path: str, form: str, annotated: Annotated, compress: bool = False) ->
         lines = {"jsonl": _jsonl, "bioc": bioc.json_lines, "pubtator": pubtator.lines}[form](
             annotated
         )
-        with storage.written_whole(path) as stream, contextlib.ExitStack() as block:
+        encoded = (line.encode() for line in lines)
+        with storage.written_whole(path) as stream:
             if compress:
                 # Without name and time: the same lines are always the same bytes.
-                stream = block.enter_context(gzip.GzipFile("", "wb", _LEVEL, stream, mtime=0))
-            stream.writelines(line.encode() for line in lines)
+                with gzip.GzipFile("", "wb", _LEVEL, stream, mtime=0) as compressed:
+                    compressed.writelines(encoded)
+            else:
+                stream.writelines(encoded)
 
 
 def _jsonl(annotated: Annotated) -> Iterator[str]:

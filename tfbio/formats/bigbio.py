@@ -17,6 +17,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from types import ModuleType
 from typing import Any
 
 from tfbio.base import extras, storage
@@ -139,7 +140,7 @@ def _of_parquet(path: str | os.PathLike) -> list[Any]:
         raise FormatError(f"{os.fspath(path)} is no file of Parquet ({reason:.100}).") from None
 
 
-def _pyarrow():
+def _pyarrow() -> ModuleType:
     """Returns the module pyarrow, with its `parquet`.
 
     Raises:

@@ -22,7 +22,8 @@ def read(path: str, text: str) -> Iterator[Document]:
     Raises:
       FormatError: a line is not of this format, or there is no document.
     """
-    name, parts = "", []
+    name = ""
+    parts: list[str] = []
 
     def mistake(number: int, message: str) -> FormatError:
         return FormatError(f"{path}, line {number}: {message}.")

@@ -36,7 +36,8 @@ def mark(text: str, first: tuple[int, int], second: tuple[int, int]) -> str:
     # Where one mention ends and the other begins, the end comes first.
     markers = [(second[1], 0, " [E2]"), (first[1], 1, " [E1]")]
     markers += [(first[0], 2, "[S1] "), (second[0], 3, "[S2] ")]
-    parts, last = [], 0
+    parts: list[str] = []
+    last = 0
     for place, _, marker in sorted(markers):
         parts += text[last:place], marker
         last = place

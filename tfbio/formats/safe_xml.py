@@ -16,7 +16,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from lxml import etree
 
@@ -108,7 +108,7 @@ class Limited:
       refusal: the sentence of the `BadFile` that `read` raises when there are more.
     """
 
-    def __init__(self, stream: BinaryIO, limit: int, refusal: str):
+    def __init__(self, stream: BinaryIO | Entities, limit: int, refusal: str):
         self._stream, self._limit, self._refusal = stream, limit, refusal
         self.renew()
 
@@ -167,7 +167,8 @@ def open_file(path: str | os.PathLike) -> BinaryIO:
         compressed = stream.read(2) == b"\x1f\x8b"
     if not compressed:
         return source.open("rb")
-    return gzip.open(source.open("rb") if file_paths.is_remote(path) else path)
+    # A `GzipFile` is one, too, which typeshed does not say.
+    return cast(BinaryIO, gzip.open(source.open("rb") if file_paths.is_remote(path) else path))
 
 
 @contextmanager

@@ -11,7 +11,7 @@ of a label, as in MeSH's "Neoplasms, Experimental".
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from tfbio.base.messages import quoted
 from tfbio.formats import label_sets
@@ -26,6 +26,12 @@ _OWN_COLUMNS = {
     "text": ("text", "sentence", "sentence1"),
     "pair": ("pair", "sentence2"),
     "label": ("label", "labels", "score"),
+}
+# The column of a table that has the labels -> what makes a label of its cell.
+_LABEL_OF: dict[str, Callable[[str], str | float | tuple[str, ...]]] = {
+    "label": str,
+    "score": float,
+    "labels": label_sets.labels_between_bars,
 }
 
 
@@ -234,7 +240,7 @@ def _labelled_texts(
         score in its range.
       ValueError: `columns` has none, or more than one, of "label", "score" and "labels".
     """
-    (kind,) = {"label", "score", "labels"}.intersection(columns)
+    (kind,) = _LABEL_OF.keys() & columns
     # Where a label may stand by mistake. Without a list of labels any text may be one.
     others = ["text", "pair"] if labels or kind == "score" else []
     # An id may be a number, as a score is and as the labels of GAD are.
@@ -257,9 +263,7 @@ def _labelled_texts(
                 raise mistake((path, number), message)
         name, text = cell.get("id", str(number)), cell["text"]
         pair = cell.get("pair", cell.get("context", ""))
-        label = {"label": str, "score": float, "labels": label_sets.labels_between_bars}[kind](
-            cell[kind]
-        )
+        label = _LABEL_OF[kind](cell[kind])
         document = cell.get("document", "")
         examples.append(LabelledText(name, text, label, pair, document, where=(path, number)))
     return not_empty(path, examples)

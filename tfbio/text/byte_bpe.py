@@ -33,13 +33,13 @@ def read(path: str | os.PathLike) -> tuple[dict[str, int], tokenizers.Tokenizer]
         vocab = json.loads(path.read_text(encoding="utf-8"))
         lines = merges.read_text(encoding="utf-8").splitlines()
         # The first line may name the version of the format.
-        pairs = [tuple(line.split(" ")) for line in lines if not line.startswith("#version")]
+        pairs = [line.split(" ") for line in lines if not line.startswith("#version")]
         for number, pair in enumerate(pairs, 1):
             if len(pair) != 2:
                 raise ValueError(f"merge {number} is not two tokens")
         if sorted(vocab.values()) != list(range(len(vocab))):
             raise ValueError("its ids are not 0, 1, 2 and so on")
-        tokenizer = make_tokenizer(vocab, pairs)
+        tokenizer = make_tokenizer(vocab, [(left, right) for left, right in pairs])
     except OSError as error:
         raise VocabularyError(
             f"the vocabulary {path} with {merges.name} cannot be read ({messages.reason(error)}): "

@@ -139,10 +139,10 @@ def _wordpiece(vocab: dict[str, int], lower_case: bool) -> FastTokenizer:
             return [token.id for token in tokens]
         return tokenizer.encode(word, add_special_tokens=False).ids
 
-    special = (vocab[token] for token in SPECIAL_TOKENS)
+    pad, unk, cls, sep, mask = (vocab[token] for token in SPECIAL_TOKENS)
     table = _word_cache(encode, string.punctuation)
     begins_word = np.array([not token.startswith("##") for token in vocab])
-    return FastTokenizer("wordpiece", len(vocab), *special, begins_word, table)
+    return FastTokenizer("wordpiece", len(vocab), pad, unk, cls, sep, mask, begins_word, table)
 
 
 def _sentencepiece(path: str | os.PathLike, lower_case: bool) -> FastTokenizer:
@@ -167,12 +167,14 @@ def _sentencepiece(path: str | os.PathLike, lower_case: bool) -> FastTokenizer:
     # a unigram model, but it adds up probabilities over the whole text, and which of two equally
     # likely ways to cut a word wins ("66" + "6" or "6" + "66") may turn on the last bit of the sum.
     if kind == "bpe" and not any(SENTENCEPIECE_SPACE in piece[1:] for piece in pieces):
-        encode = _word_cache(
+        table = _word_cache(
             lambda word: processor.encode(prepared(word).strip(" ")), is_plain=str.isprintable
         )
-    special = (processor.piece_to_id(token) for token in SENTENCEPIECE_SPECIAL_TOKENS)
+    else:
+        table = encode
+    pad, unk, cls, sep, mask = map(processor.piece_to_id, SENTENCEPIECE_SPECIAL_TOKENS)
     begins_word = np.array([piece.startswith(SENTENCEPIECE_SPACE) for piece in pieces])
-    return FastTokenizer(kind, len(pieces), *special, begins_word, encode)
+    return FastTokenizer(kind, len(pieces), pad, unk, cls, sep, mask, begins_word, table)
 
 
 def _byte_bpe(path: str | os.PathLike) -> FastTokenizer:
@@ -186,8 +188,8 @@ def _byte_bpe(path: str | os.PathLike) -> FastTokenizer:
         # A word includes the space before it. Other whitespace is a separate word.
         return text.isprintable() and "  " not in text
 
-    special = (vocab[token] for token in BYTE_BPE_SPECIAL_TOKENS)
+    pad, unk, cls, sep, mask = (vocab[token] for token in BYTE_BPE_SPECIAL_TOKENS)
     table = _word_cache(encode, is_plain=is_plain)
     tokens = sorted(vocab, key=vocab.__getitem__)
     begins_word = np.array([token.startswith(BYTE_BPE_SPACE) for token in tokens])
-    return FastTokenizer("byte_bpe", len(vocab), *special, begins_word, table)
+    return FastTokenizer("byte_bpe", len(vocab), pad, unk, cls, sep, mask, begins_word, table)

@@ -8,7 +8,7 @@ needs a newer protobuf than TensorFlow accepts.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -20,6 +20,7 @@ from tfbio.text.special_tokens import SENTENCEPIECE_SPECIAL_TOKENS, VocabularyEr
 if TYPE_CHECKING:
     import sentencepiece
     import tokenizers
+    from google.protobuf.message import Message as ModelProto
 
 # The character for the space before a word, the first one of the word's first piece.
 SPACE = "\u2581"
@@ -30,7 +31,7 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 UNIGRAM, BPE, CHAR = 1, 2, 4
 
 # The fields of each message: name, number, type, and default.
-_MESSAGES = {
+_MESSAGES: dict[str, list[tuple[str, int, str, str | None]]] = {
     "Piece": [
         ("piece", 1, "string", ""),
         ("score", 2, "float", "0"),
@@ -63,7 +64,7 @@ _MESSAGES = {
 }
 
 
-def _class_of(message: str) -> type:
+def _class_of(message: str) -> Any:
     """Builds the class of a message."""
     file = descriptor_pb2.FileDescriptorProto(
         name="tfbio/proto", package="tfbio.sentencepiece", syntax="proto2"
@@ -87,8 +88,9 @@ def _class_of(message: str) -> type:
     )
 
 
-# A model: `ModelProto.FromString(bytes)` reads one.
-ModelProto = _class_of("ModelProto")
+if not TYPE_CHECKING:
+    # A model: `ModelProto.FromString(bytes)` reads one. Messages have no types.
+    ModelProto = _class_of("ModelProto")
 
 
 def lower_cases_first(model: ModelProto, lower_case: bool) -> bool:
@@ -243,6 +245,7 @@ def tokenizer(
     ):
         if is_so:
             raise ValueError(problem)
+    own: models.Model
     if model_type == UNIGRAM:
         own = models.Unigram(_scores(model, special_names), unk_id=model.trainer_spec.unk_id)
     else:

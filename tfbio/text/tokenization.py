@@ -168,8 +168,9 @@ def load_tokenizer(
     # The space before a marker belongs to it, or byte-level BPE would make a token of it.
     added = [_added(token, lstrip=kind == "byte_bpe") for token in new_tokens]
     backend.add_special_tokens(added)
-    special = (vocab[name] for name in names)
-    return Tokenizer(kind, len(vocab), backend.get_vocab_size(), *special, backend, segments)
+    pad, unk, cls, sep, mask = (vocab[name] for name in names)
+    size, rows = len(vocab), backend.get_vocab_size()
+    return Tokenizer(kind, size, rows, pad, unk, cls, sep, mask, backend, segments)
 
 
 def _added(token: str, lstrip: bool) -> tokenizers.AddedToken:

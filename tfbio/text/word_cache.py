@@ -99,7 +99,12 @@ class WordCache:
 
 
 @numba.njit
-def _encode_known(given, known, result, reached):
+def _encode_known(
+    given: tuple[np.ndarray, ...],
+    known: tuple[np.ndarray, np.ndarray],
+    result: tuple[np.ndarray, np.ndarray],
+    reached: tuple[int, int, int],
+) -> tuple[int, int, int, int, int]:
     """Encodes up to the first word that the table lacks, or to the end.
 
     Args:
@@ -131,7 +136,7 @@ def _encode_known(given, known, result, reached):
                     end += 1
             if end - begin > _LONGEST_WORD:
                 return text, begin, end, count, -1
-            place = _place_of(characters, mixed, data, begin, end)
+            place = int(_place_of(characters, mixed, data, begin, end))
             if characters[place, _LONGEST_WORD] == 0 or count + _MOST_IDS > len(ids):
                 return text, begin, end, count, place
             for i in range(_MOST_IDS):  # copying all seven is faster than a loop of variable length
@@ -144,13 +149,15 @@ def _encode_known(given, known, result, reached):
 
 
 @numba.njit
-def _mix(mixed, byte):
+def _mix(mixed: np.uint64, byte: np.uint8) -> np.uint64:
     """Adds a byte to the FNV-1a hash of a word."""
     return (mixed ^ np.uint64(byte)) * np.uint64(0x100000001B3)
 
 
 @numba.njit
-def _place_of(table, mixed, data, begin, end):
+def _place_of(
+    table: np.ndarray, mixed: np.uint64, data: np.ndarray, begin: int, end: int
+) -> np.int64:
     """Returns the row of a word, `data[begin:end]`, in uint8 [rows, 64], or the free row for it."""
     mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
     place = np.int64(mixed >> np.uint64(40)) & (_PLACES - 1)

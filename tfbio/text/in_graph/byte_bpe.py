@@ -163,7 +163,7 @@ class ByteBpe(tf.Module):
         data = tf.cast(tf.io.decode_raw(tf.strings.reduce_join(words), tf.uint8), tf.int32)
         total = tf.size(data, tf.int64)
 
-        def merge(ids: tf.Tensor, starts: tf.Tensor, word: tf.Tensor, _) -> tuple:
+        def merge(ids: tf.Tensor, starts: tf.Tensor, word: tf.Tensor, _: tf.Tensor) -> tuple:
             ranks = self.ranks.lookup(ids[:-1] * self.size + ids[1:])
             ranks = tf.where(word[:-1] == word[1:], ranks, _NONE)
             best = tf.math.unsorted_segment_min(ranks, word[:-1], count)
