@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -37,7 +38,7 @@ def attend(
     scaling = 1.0 / math.sqrt(query.shape[-1])
 
     @tf.custom_gradient
-    def context(query: tf.Tensor, key: tf.Tensor, value: tf.Tensor):
+    def context(query: tf.Tensor, key: tf.Tensor, value: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         scaled = query * scaling
         weights = tf.nn.softmax(tf.matmul(scaled, key, transpose_b=True) + bias)
         mask, scale = dropout_mask(weights.shape, weights.dtype, dropout_prob, seed)
@@ -45,7 +46,7 @@ def attend(
         output = tf.matmul(kept, value)
         output = output if mask is None else output * scale
 
-        def gradient(upstream: tf.Tensor):
+        def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
             upstream = upstream if mask is None else upstream * scale
             of_value = tf.matmul(kept, upstream, transpose_a=True)
             weighted = kept * tf.matmul(upstream, value, transpose_b=True)

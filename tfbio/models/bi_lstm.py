@@ -89,7 +89,9 @@ def _read(
       float32 [tokens, rows, cell.units].
     """
 
-    def step(state, token):
+    def step(
+        state: tuple[tf.Tensor, tf.Tensor], token: tuple[tf.Tensor, tf.Tensor]
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         vector, begins_here = token
         kept = [tf.where(begins_here[:, None], 0.0, part) for part in state]
         return tuple(cell(vector, kept)[1])

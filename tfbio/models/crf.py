@@ -103,7 +103,9 @@ def _total(
     A row is one chain without transitions between texts, so its total is the sum of the texts'.
     """
 
-    def step(state, word):
+    def step(
+        state: tuple[tf.Tensor, tf.Tensor], word: tuple[tf.Tensor, tf.Tensor]
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         scores, before = state  # of the sequences up to the last word, by its tag; its text
         emission, document = word
         same = tf.cast(document == before, tf.float32)[:, None, None]

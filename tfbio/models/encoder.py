@@ -207,7 +207,8 @@ class Encoder(keras.layers.Layer):
         if target.is_tpu():
             hidden = tpu_layers.run(self.config, layers, hidden, attention_bias, layer_seeds)
         else:
-            for layer, seeds in zip(layers, layer_seeds or [None] * len(layers), strict=True):
+            none = [None] * len(layers)
+            for layer, seeds in zip(layers, layer_seeds or none, strict=True):
                 hidden = layer(hidden, attention_bias, seeds=seeds)
         if self.final_norm is not None:
             hidden = self.final_norm(hidden)

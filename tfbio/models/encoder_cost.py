@@ -11,8 +11,12 @@ count as nothing. A test holds the count equal to PyTorch's for Hugging Face's E
 from __future__ import annotations
 
 import dataclasses
+from typing import TypeVar
 
 from tfbio.models.encoder_config import EncoderConfig
+
+# An int gives an int, a float, such as a mean number of positions, a float.
+_Number = TypeVar("_Number", int, float)
 
 
 def encoder_parameters(shape: EncoderConfig) -> int:
@@ -91,7 +95,7 @@ def _layer(shape: EncoderConfig) -> list[tuple[int, int]]:
     ]
 
 
-def product_flops(dense: list[tuple[int, int]], rows: float) -> float:
+def product_flops(dense: list[tuple[int, int]], rows: _Number) -> _Number:
     """Counts the FLOPs of dense layers of an encoder or a head, in a forward pass.
 
     They are 2 for each weight of a matrix and each row.
@@ -101,12 +105,12 @@ def product_flops(dense: list[tuple[int, int]], rows: float) -> float:
       rows: the number of vectors that each layer multiplies.
 
     Returns:
-      The FLOPs of all layers together.
+      The FLOPs of all layers together, an int or a float, as `rows` is.
     """
     return sum(2 * rows * inputs * outputs for inputs, outputs in dense)
 
 
-def word_flops(shape: EncoderConfig, positions: float) -> float:
+def word_flops(shape: EncoderConfig, positions: _Number) -> _Number:
     """Counts, from an encoder's settings, the FLOPs of scoring all words at some positions.
 
     The forward pass alone, without the encoder's: a dense layer from hidden_size to embedding_size,
@@ -117,7 +121,7 @@ def word_flops(shape: EncoderConfig, positions: float) -> float:
       positions: the number of positions.
 
     Returns:
-      The FLOPs.
+      The FLOPs, an int or a float, as `positions` is.
     """
     dense = [(shape.hidden_size, shape.embedding_size), (shape.embedding_size, shape.vocab_size)]
     return product_flops(dense, positions)

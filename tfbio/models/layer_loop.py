@@ -9,7 +9,7 @@ copy of both for each layer would take 10 GB in ALBERT-xxlarge.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -46,20 +46,22 @@ def run(
     """
     count, make = len(weights), type(weights[0])
     shared = count > 1 and all(own is weights[0] for own in weights)
-    form = _Shared() if shared else _Stacked(count)
+    form: _Shared | _Stacked = _Shared() if shared else _Stacked(count)
     all_seeds = None if seeds is None else tf.stack([tf.stack(own) for own in seeds])
 
-    def apply(index: tf.Tensor, own: Sequence[tf.Tensor], hidden: tf.Tensor, keep: Keep):
+    def apply(
+        index: tf.Tensor, own: Sequence[tf.Tensor], hidden: tf.Tensor, keep: Keep
+    ) -> tf.Tensor:
         own_seeds = None if all_seeds is None else tf.unstack(_take(all_seeds, index))
         return layer(make(*own), hidden, attention_bias, own_seeds, keep)
 
     @tf.custom_gradient
-    def all_layers(hidden: tf.Tensor, *given: tf.Tensor):
+    def all_layers(hidden: tf.Tensor, *given: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         of_one = form.specs(given)
         results = _kept_specs(layer, make, hidden, attention_bias, of_one)
         kept = [_array(count, value.shape, value.dtype) for value in (hidden, *results)]
 
-        def forward(index: tf.Tensor, hidden: tf.Tensor, *kept: tf.TensorArray):
+        def forward(index: tf.Tensor, hidden: tf.Tensor, *kept: tf.TensorArray) -> tuple[Any, ...]:
             own, results = form.of_layer(given, index), []
 
             def record(function: Callable[..., tf.Tensor], *inputs: tf.Tensor) -> tf.Tensor:
@@ -78,8 +80,10 @@ def run(
         )
         kept = [array.stack() for array in kept]
 
-        def gradient(upstream: tf.Tensor):
-            def backward(step: tf.Tensor, upstream: tf.Tensor, *sums: tf.Tensor | tf.TensorArray):
+        def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            def backward(
+                step: tf.Tensor, upstream: tf.Tensor, *sums: tf.Tensor | tf.TensorArray
+            ) -> tuple[Any, ...]:
                 index = count - 1 - step
                 own = form.of_layer(given, index)
                 hidden, *results = (_take(values, index) for values in kept)
@@ -205,8 +209,8 @@ def _known(
     """Returns `result`, which is function(*inputs), with that function's gradient."""
 
     @tf.custom_gradient
-    def known(*inputs: tf.Tensor):
-        def gradient(upstream: tf.Tensor):
+    def known(*inputs: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+        def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
             with tf.GradientTape() as tape:
                 tape.watch(inputs)
                 # The gradient does not need the value, so TensorFlow never computes it.

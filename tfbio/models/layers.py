@@ -111,8 +111,8 @@ class TransformerLayer(keras.layers.Layer):
             self.query_key_value(hidden), [batch, length, 3 * self.num_heads, head_size]
         )
         # One transpose for all; `split`, because the gradient of slicing is three paddings.
-        heads = tf.split(tf.transpose(projected, [0, 2, 1, 3]), 3, axis=1)
-        context = attend(*heads, attention_bias, self.attention_dropout_prob, seed)
+        query, key, value = tf.split(tf.transpose(projected, [0, 2, 1, 3]), 3, axis=1)
+        context = attend(query, key, value, attention_bias, self.attention_dropout_prob, seed)
         return tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [batch * length, size])
 
     def _attend_on_mesh(
@@ -214,8 +214,8 @@ class LayerNorm(keras.layers.Layer):
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Normalises rows: any float [rows, size] -> [rows, size] of the same dtype."""
-        arguments = (tf.cast(x, precise_dtype()) for x in (inputs, self.gamma, self.beta))
-        return tf.cast(_layer_norm(*arguments, self.epsilon), inputs.dtype)
+        rows, gamma, beta = (tf.cast(x, precise_dtype()) for x in (inputs, self.gamma, self.beta))
+        return tf.cast(_layer_norm(rows, gamma, beta, self.epsilon), inputs.dtype)
 
 
 def _layer_norm(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
@@ -225,13 +225,15 @@ def _layer_norm(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: f
     """
 
     @tf.custom_gradient
-    def normalise(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor):
+    def normalise(
+        inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor
+    ) -> tuple[tf.Tensor, Callable]:
         centred = inputs - tf.reduce_mean(inputs, axis=-1, keepdims=True)
         variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
         scale = tf.math.rsqrt(variance + epsilon)
         normalised = centred * scale
 
-        def gradient(upstream: tf.Tensor):
+        def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
             weighted = upstream * normalised
             from_normalised = upstream * gamma
             mean = tf.reduce_mean(from_normalised, axis=-1, keepdims=True)

@@ -7,6 +7,7 @@ agree, nor do draws by the algorithm that TensorFlow selects, for a seed with a 
 """
 
 import math
+from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -244,7 +245,7 @@ def _hashed_dropout(
         return tf.where(keep, values * tf.cast(scale, values.dtype), tf.zeros([], values.dtype))
 
     @tf.custom_gradient
-    def drop(values: tf.Tensor):
+    def drop(values: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         return scaled(values, first, second), lambda upstream: scaled(upstream, first, second)
 
     return drop(inputs)

@@ -7,6 +7,7 @@ google-research/electra, as its configuration has it by default (`joint_predicti
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -58,7 +59,12 @@ class SpanHead(keras.layers.Layer):
         super().__init__(name="span_head", dtype=precise_dtype())
         self.beam_size = beam_size
 
-        def dense(name: str, inputs: int, outputs: int, activation=None) -> keras.layers.Dense:
+        def dense(
+            name: str,
+            inputs: int,
+            outputs: int,
+            activation: Callable[[tf.Tensor], tf.Tensor] | None = None,
+        ) -> keras.layers.Dense:
             layer = keras.layers.Dense(outputs, activation, name=name, dtype=precise_dtype())
             layer.build([None, inputs])
             return layer
@@ -122,7 +128,9 @@ class SpanHead(keras.layers.Layer):
         (tokens,) = shape_of(window)
         places = tf.range(tokens)
 
-        def follow(number: tf.Tensor, left: tf.Tensor, scored: tf.TensorArray):
+        def follow(
+            number: tf.Tensor, left: tf.Tensor, scored: tf.TensorArray
+        ) -> tuple[tf.Tensor, tf.Tensor, tf.TensorArray]:
             best = tf.math.unsorted_segment_max(left, window, count + 1)
             candidates = tf.where(left == tf.gather(best, window), places, tokens - 1)
             chosen = tf.math.unsorted_segment_min(candidates, window, count + 1)

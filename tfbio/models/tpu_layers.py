@@ -216,12 +216,14 @@ def _layer_norm(
     """Computes `layers.LayerNorm` for [size, tokens], and keeps means and variances."""
 
     @tf.custom_gradient
-    def normalise(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor):
+    def normalise(
+        inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor
+    ) -> tuple[tf.Tensor, Callable]:
         mean, variance = tf.unstack(keep(_moments, inputs))
         scale = tf.math.rsqrt(variance + epsilon)
         normalised = (inputs - mean) * scale
 
-        def gradient(upstream: tf.Tensor):
+        def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
             weighted = upstream * normalised
             from_normalised = upstream * gamma
             mean = tf.reduce_mean(from_normalised, axis=0)

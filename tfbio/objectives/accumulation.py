@@ -41,7 +41,7 @@ class Part(NamedTuple):
 
     Attributes:
       index: int32 [], the number of the part among those of the replica, from 0.
-      count: the number of parts that the replica's examples are divided into.
+      parts: the number of parts that the replica's examples are divided into.
       masked: float32 [], the number of masked tokens of the global batch, or of the group.
       tokens: float32 [], the number of all tokens but padding of the global batch, or of the group.
       shares: the number of forward passes that the global batch, or the group, takes over all
@@ -49,7 +49,7 @@ class Part(NamedTuple):
     """
 
     index: tf.Tensor
-    count: int
+    parts: int
     masked: tf.Tensor
     tokens: tf.Tensor
     shares: int
@@ -68,7 +68,7 @@ class Part(NamedTuple):
         Returns:
           float32 `shape`, in [0, 1).
         """
-        return randomness.global_uniform(shape, seed, self.index, self.count)
+        return randomness.global_uniform(shape, seed, self.index, self.parts)
 
     def normal(self, shape: list[int], seed: tf.Tensor) -> tf.Tensor:
         """Draws a part's normal numbers in gradient accumulation: its rows of a global draw.
@@ -84,7 +84,7 @@ class Part(NamedTuple):
         Returns:
           float32 `shape`, with mean 0 and standard deviation 1.
         """
-        return randomness.global_normal(shape, seed, self.index, self.count)
+        return randomness.global_normal(shape, seed, self.index, self.parts)
 
     def dropout_seed(self, seed: tf.Tensor) -> tf.Tensor:
         """Derives a part's dropout seed in gradient accumulation, so that no two parts share one.
@@ -95,7 +95,7 @@ class Part(NamedTuple):
         Returns:
           int32 [2]; `seed` itself if there is one part.
         """
-        return seed if self.count == 1 else randomness.fold_in(seed, self.index)
+        return seed if self.parts == 1 else randomness.fold_in(seed, self.index)
 
 
 def whole(batch: dict[str, tf.Tensor], masked: MaskedBatch) -> Part:
@@ -108,7 +108,7 @@ def whole(batch: dict[str, tf.Tensor], masked: MaskedBatch) -> Part:
       masked: the batch with masked tokens; its `weights`, float32 [B, N], are read.
 
     Returns:
-      A `Part` with index 0, count 1, as many shares as there are replicas, and as its totals those
+      A `Part` with index 0, parts 1, as many shares as there are replicas, and as its totals those
       of the global batch, float32 [] each.
     """
     totals = _totals(batch, masked)
@@ -162,7 +162,7 @@ def sum_over_parts(
         own_batch, own_masked = _rows(index, rows, batch, masked)
         part = everything._replace(
             index=index if group is None else group.index * count + index,
-            count=everything.count * count,
+            parts=everything.parts * count,
             shares=everything.shares * count,
         )
         return function(own_batch, own_masked, part)

@@ -4,6 +4,8 @@ TensorFlow's own operation is slow on a CPU, and its probabilities cannot be rea
 those of `tf.nn.softmax`, which ELECTRA's generator samples from: one operation serves both.
 """
 
+from collections.abc import Callable
+
 import tensorflow as tf
 
 from tfbio.models import target
@@ -41,7 +43,7 @@ def cross_entropy(ids: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         return tf.nn.sparse_softmax_cross_entropy_with_logits(ids, logits)
 
     @tf.custom_gradient
-    def losses(logits: tf.Tensor):
+    def losses(logits: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         probabilities, likely = tf.nn.softmax(logits), most_likely(logits)
         highest = tf.gather(logits, likely, axis=-1, batch_dims=2)
         share = tf.gather(probabilities, likely, axis=-1, batch_dims=2)

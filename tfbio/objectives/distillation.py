@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import tensorflow as tf
-import tf_keras as keras
 
 from tfbio.models.layers import Dense, precise_dtype
 from tfbio.objectives import accumulation
@@ -20,30 +19,11 @@ from tfbio.objectives.distillation_config import DistillationConfig
 from tfbio.objectives.masked_language_model import (
     MaskedLanguageModel,
     MaskedLanguageModelMetrics,
+    MaskedLanguageModelOutput,
     masked_loss,
 )
 from tfbio.objectives.masking import MaskedBatch
 from tfbio.objectives.pretraining_config import PretrainingConfig
-
-
-class DistillationOutput(NamedTuple):
-    """The results of a student's forward pass; B examples, N masked tokens, V words.
-
-    Attributes:
-      loss: float32 [], the weighted sum of the three.
-      logits: float32 [B, N, V], the student's.
-      mlm_loss: float32 [], these examples' share of the mean over all masked tokens.
-      kl_loss: float32 [], their share of the mean divergence over the positions that count; None
-        without `distillation.kl_weight`.
-      cosine_loss: float32 [], their share of the mean cosine distance over the positions that
-        count; None without `distillation.cosine_weight`.
-    """
-
-    loss: tf.Tensor
-    logits: tf.Tensor
-    mlm_loss: tf.Tensor
-    kl_loss: tf.Tensor | None = None
-    cosine_loss: tf.Tensor | None = None
 
 
 class _Counted(NamedTuple):
@@ -132,7 +112,7 @@ class Student(MaskedLanguageModel):
         training: bool = False,
         part: Part | None = None,
         output_weights: tf.Tensor | None = None,
-    ) -> DistillationOutput:
+    ) -> MaskedLanguageModelOutput:
         """Computes the student's logits and the losses of distillation on a batch.
 
         Call it in a replica's context.
@@ -142,8 +122,8 @@ class Student(MaskedLanguageModel):
             models see the same masked text.
 
         Returns:
-          A `DistillationOutput`. Every loss is these examples' share of a mean over the global
-          batch.
+          A `MaskedLanguageModelOutput`. Every loss is these examples' share of a mean over the
+          global batch.
         """
         part = part or accumulation.whole(batch, masked)
         settings = self.config.distillation
@@ -172,7 +152,9 @@ class Student(MaskedLanguageModel):
             weights = tf.reshape(counted.weights, [-1])
             cosine_loss = accumulation.share_of_mean(distance, weights, counted.total)
             loss += settings.cosine_weight * cosine_loss
-        return DistillationOutput(loss, logits, mlm_loss, kl_loss, cosine_loss)
+        return MaskedLanguageModelOutput(
+            loss, logits, mlm_loss, kl_loss=kl_loss, cosine_loss=cosine_loss
+        )
 
     def _aligned(self, rows: tf.Tensor) -> tf.Tensor:
         """Maps hidden states to the teacher's size: [N, hidden_size] -> [N, teacher's]."""
@@ -186,40 +168,17 @@ class DistillationMetrics(MaskedLanguageModelMetrics):
       settings: the weights of the losses.
 
     Attributes:
-      mlm_loss: the mean of the loss on masked tokens, named "mlm_loss".
-      kl_loss, cosine_loss: the means of the other two, without their weights, named "kl_loss" and
-        "cosine_loss"; None where there is none.
+      losses: the means "loss", "mlm_loss", of masked tokens, and where there is one, "kl_loss" and
+        "cosine_loss", without their weights.
     """
 
     def __init__(self, settings: DistillationConfig) -> None:
         super().__init__()
-        self.mlm_loss = keras.metrics.Mean("mlm_loss")
-        self.kl_loss = keras.metrics.Mean("kl_loss") if settings.kl_weight else None
-        self.cosine_loss = keras.metrics.Mean("cosine_loss") if settings.cosine_weight else None
-        losses = self.mlm_loss, self.kl_loss, self.cosine_loss
-        self.all += [metric for metric in losses if metric is not None]
-
-    def update(
-        self,
-        batch: dict[str, tf.Tensor],
-        masked: MaskedBatch,
-        output: DistillationOutput,
-        part: Part,
-    ) -> None:
-        """Adds a batch, or a part of it, to the metrics of distillation; returns nothing.
-
-        Call it in a replica's context.
-
-        Args:
-          batch, masked, part: see `MaskedLanguageModelMetrics.update`.
-          output: the output of `Student` for them.
-        """
-        super().update(batch, masked, output, part)
-        self.mlm_loss.update_state(output.mlm_loss * part.shares)
-        if self.kl_loss is not None:
-            self.kl_loss.update_state(output.kl_loss * part.shares)
-        if self.cosine_loss is not None:
-            self.cosine_loss.update_state(output.cosine_loss * part.shares)
+        self.add_loss("mlm_loss")
+        if settings.kl_weight:
+            self.add_loss("kl_loss")
+        if settings.cosine_weight:
+            self.add_loss("cosine_loss")
 
 
 def kl_divergence(logits: tf.Tensor, teacher_logits: tf.Tensor, temperature: float) -> tf.Tensor:

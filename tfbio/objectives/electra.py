@@ -82,9 +82,10 @@ class Electra(keras.layers.Layer):
     def __init__(self, config: PretrainingConfig, words: int = 0):
         super().__init__(name="electra")
         self.config, self.words = config, words or config.encoder.vocab_size
-        shape, deviation = config.encoder, config.encoder.initializer_range
+        shape, size = config.encoder, config.encoder.hidden_size
         self.encoder = Encoder(shape, name="discriminator")
-        self.generator = self.generator_head = None
+        self.generator: Encoder | None = None
+        self.generator_head: MaskedLanguageModelHead | None = None
         if not config.uniform_generator:
             self.generator = self.encoder
             if config.untied_generator:
@@ -92,12 +93,9 @@ class Electra(keras.layers.Layer):
                 embeddings = None if own else self.encoder.embeddings
                 self.generator = Encoder(config.generator, embeddings, name="generator")
             self.generator_head = MaskedLanguageModelHead(config.generator)
-        self.discriminator_dense = Dense(
-            shape.hidden_size, shape.hidden_size, deviation, "discriminator_predictions/dense"
-        )
-        self.discriminator_output = Dense(
-            shape.hidden_size, 1, None, "discriminator_predictions/dense_1"
-        )
+        head, deviation = "discriminator_predictions", shape.initializer_range
+        self.discriminator_dense = Dense(size, size, deviation, f"{head}/dense")
+        self.discriminator_output = Dense(size, 1, None, f"{head}/dense_1")
 
     @property
     def generator_variables(self) -> list[tf.Variable]:
@@ -109,6 +107,8 @@ class Electra(keras.layers.Layer):
           AttributeError: there is no generator.
         """
         shared = {id(variable) for variable in self.encoder.trainable_variables}
+        if self.generator is None or self.generator_head is None:
+            raise AttributeError("this ELECTRA has no generator")
         own = self.generator.trainable_variables + self.generator_head.trainable_variables
         return [variable for variable in own if id(variable) not in shared]
 
@@ -214,7 +214,7 @@ class Electra(keras.layers.Layer):
     ) -> _Generated:
         config = self.config
         sample_seed, dropout_seed, _ = randomness.split(seed, 3)
-        if self.generator is None:
+        if self.generator is None or self.generator_head is None:
             logits = tf.zeros([*masked.ids.shape, config.encoder.vocab_size])
         else:
             context = {name: values for name, values in batch.items() if name != "input_ids"}
@@ -309,7 +309,7 @@ def _zero_after(
     It is a plain 0, which waits for nothing, if `last` is not one of the variables.
     """
     for variable, gradient in zip(variables, computed, strict=True):
-        if variable is last:
+        if variable is last and gradient is not None:
             return tf.cast(tf.reduce_sum(gradient) > gradient.dtype.max, tf.int32)
     return 0
 

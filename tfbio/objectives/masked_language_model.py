@@ -36,7 +36,8 @@ class MaskedLanguageModelOutput(NamedTuple):
 
     Attributes:
       loss: float32 [], `mlm_loss`; where there is one, `sentence_pair_loss` on top; and where there
-        is one, `adversarial_loss` times its weight.
+        is one, `adversarial_loss` times its weight. Of a `distillation.Student` the weighted sum
+        of the losses on masked tokens, `kl_loss` and `cosine_loss`.
       logits: float32 [B, N, V].
       mlm_loss: float32 [], these examples' share of the mean over all masked tokens.
       sentence_pair_loss: float32 [], their share of the mean over all examples; None without
@@ -44,6 +45,10 @@ class MaskedLanguageModelOutput(NamedTuple):
       sentence_pair_logits: float32 [B, 2], or None.
       adversarial_loss: float32 [], their share of the mean over all masked tokens, without its
         weight; None in evaluation, and without `config.adversarial.weight`.
+      kl_loss: float32 [], a student's: their share of the mean divergence over the positions that
+        count; None without `config.distillation.kl_weight`.
+      cosine_loss: float32 [], a student's: their share of the mean cosine distance over the
+        positions that count; None without `config.distillation.cosine_weight`.
     """
 
     loss: tf.Tensor
@@ -52,6 +57,8 @@ class MaskedLanguageModelOutput(NamedTuple):
     sentence_pair_loss: tf.Tensor | None = None
     sentence_pair_logits: tf.Tensor | None = None
     adversarial_loss: tf.Tensor | None = None
+    kl_loss: tf.Tensor | None = None
+    cosine_loss: tf.Tensor | None = None
 
 
 class MaskedLanguageModel(keras.layers.Layer):
@@ -122,8 +129,9 @@ class MaskedLanguageModel(keras.layers.Layer):
         hidden, logits = forward()
         mlm_loss = masked_loss(logits, masked, part)
         output = MaskedLanguageModelOutput(mlm_loss, logits, mlm_loss)
-        if self.config.sentence_pair_loss:
-            pair_logits = self.sentence_pair_head(hidden)
+        head = self.sentence_pair_head
+        if head is not None and self.config.sentence_pair_loss:
+            pair_logits = head(hidden)
             pair_loss = sentence_pair_loss(pair_logits, batch["label"], part)
             output = output._replace(
                 loss=output.loss + pair_loss,
@@ -222,31 +230,37 @@ class MaskedLanguageModelMetrics:
       with_adversarial_loss: True for training with an adversarial loss; evaluation has none.
 
     Attributes:
-      loss: the mean of the loss, named "loss".
+      losses: the list of the means of losses, each named as the field of the output that it is of:
+        "loss"; where there is another, "mlm_loss", of the words alone; and where there is one,
+        "adversarial_loss", without its weight.
       accuracy: the share of masked tokens that are predicted, named "accuracy".
-      mlm_loss: the mean of the loss of the words alone, named "mlm_loss"; None where there is no
-        other.
       sentence_pairs: a `SentencePairMetrics`, or None.
-      adversarial_loss: the mean of that loss without its weight, named "adversarial_loss"; or None.
       all: the list of all; each is a Keras metric whose result is float32 [].
     """
 
     def __init__(
         self, with_sentence_pairs: bool = False, with_adversarial_loss: bool = False
     ) -> None:
-        self.loss = keras.metrics.Mean("loss")
+        self.losses = [keras.metrics.Mean("loss")]
         self.accuracy = keras.metrics.Mean("accuracy")
-        self.all = [self.loss, self.accuracy]
-        self.mlm_loss = self.sentence_pairs = self.adversarial_loss = None
+        self.all = [*self.losses, self.accuracy]
+        self.sentence_pairs = None
         if with_sentence_pairs or with_adversarial_loss:
-            self.mlm_loss = keras.metrics.Mean("mlm_loss")
-            self.all.append(self.mlm_loss)
+            self.add_loss("mlm_loss")
         if with_sentence_pairs:
             self.sentence_pairs = SentencePairMetrics()
             self.all += self.sentence_pairs.all
         if with_adversarial_loss:
-            self.adversarial_loss = keras.metrics.Mean("adversarial_loss")
-            self.all.append(self.adversarial_loss)
+            self.add_loss("adversarial_loss")
+
+    def add_loss(self, name: str) -> None:
+        """Adds the mean of another loss to a masked language model's metrics; returns nothing.
+
+        Args:
+          name: the name of the mean, a field of the output.
+        """
+        self.losses.append(keras.metrics.Mean(name))
+        self.all.append(self.losses[-1])
 
     def update(
         self,
@@ -267,13 +281,10 @@ class MaskedLanguageModelMetrics:
           output: the output of `MaskedLanguageModel` for them, with losses, float32 [], and
             `logits`, float32 [B, N, V].
         """
-        self.loss.update_state(output.loss * part.shares)
+        for metric in self.losses:
+            metric.update_state(getattr(output, metric.name) * part.shares)
         predicted = most_likely(output.logits)
         self.accuracy.update_state(predicted == masked.ids, masked.weights)
-        if self.mlm_loss is not None:
-            self.mlm_loss.update_state(output.mlm_loss * part.shares)
-        if self.adversarial_loss is not None:
-            self.adversarial_loss.update_state(output.adversarial_loss * part.shares)
         if self.sentence_pairs is not None:
             pairs = output.sentence_pair_logits, output.sentence_pair_loss
             self.sentence_pairs.update(batch["label"], *pairs, part)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import tensorflow as tf
@@ -57,7 +57,6 @@ class MeshPretrainer(Pretrainer):
                 tokenizer,
                 tf.distribute.get_strategy(),
             )
-        self._batches: Iterator[Batch] | None = None
         self._train_mask = _graph(self._masked_for_training)
         self._eval_mask = _graph(self._masked_for_evaluation)
         # The steps of the generator alone have another graph.
@@ -127,13 +126,12 @@ class MeshPretrainer(Pretrainer):
     def _masked_for_evaluation(self, batch: Batch, number: tf.Tensor) -> MaskedBatch:
         return self.mask(batch, self.seeds(EVALUATION_STREAM, number)[0], None)
 
-    def _with_masks(self, step: Callable[[Batch], None]) -> Callable[[Batch, MaskedBatch], None]:
+    def _with_masks(self, step: Callable[..., None]) -> Callable[[Batch, MaskedBatch], None]:
         """Returns a step that takes its masks, in place of drawing them."""
 
         def masked_step(batch: Batch, masked: MaskedBatch) -> None:
-            self.on_mesh.mask = lambda *_: masked
             with self.mesh.tracing():
-                step(batch)
+                step(batch, masked=masked)
 
         return masked_step
 

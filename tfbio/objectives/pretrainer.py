@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
@@ -87,6 +88,8 @@ class Pretrainer:
         )
         with strategy.scope():
             keras.utils.set_random_seed(config.seed)
+            self.model: keras.layers.Layer  # one of three, see above
+            make_metrics: Callable[..., ElectraMetrics | MaskedLanguageModelMetrics]
             of_training = {}  # arguments of its metrics alone
             if config.objective == "electra":
                 self.model = Electra(config, self.masking.vocab_size)
@@ -122,7 +125,10 @@ class Pretrainer:
         self._groups = 0
         if config.gradient_clip_groups > 1:
             self._groups = config.gradient_clip_groups // strategy.num_replicas_in_sync
-        self.eval_dataset = self._train_dataset = self._batches = None
+        # Data sets and an iterator, once they are set.
+        self.eval_dataset: Any = None
+        self._train_dataset: Any = None
+        self._batches: Any = None
         # The steps of the generator alone have another graph.
         self.loops: dict[bool, Callable] = {}
         self.eval_step = self.make_eval_step()
@@ -143,7 +149,7 @@ class Pretrainer:
         return int(self.step.numpy()) < self.config.generator_warmup_steps
 
     @property
-    def train_dataset(self) -> tf.data.Dataset | tf.distribute.DistributedDataset:
+    def train_dataset(self) -> tf.data.Dataset | tf.distribute.DistributedDataset | None:
         """The batches that the pretrainer trains on from its current step on; None until it is set.
 
         A batch is int32 [B, L] each, by name: `input_ids`, `input_mask`, `segment_ids`, and of
@@ -215,7 +221,10 @@ class Pretrainer:
     # This is graph code already: looking for Python's `if` and `for` only makes starting slower.
     @tf.autograph.experimental.do_not_convert
     def replica_train_step(
-        self, batch: dict[str, tf.Tensor], generator_alone: bool = False
+        self,
+        batch: dict[str, tf.Tensor],
+        generator_alone: bool = False,
+        masked: masking.MaskedBatch | None = None,
     ) -> None:
         """Takes a pretraining step on a replica's share of a batch; returns nothing.
 
@@ -225,10 +234,12 @@ class Pretrainer:
           batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each; of packed examples
             also `document_ids` and `position_ids`; of sentence pairs also `label`, int32 [B].
           generator_alone: True if the generator alone learns.
+          masked: the batch with masked tokens, as `mask` returns it; None: masks are drawn here.
         """
         step = tf.identity(self.step)  # which the optimizer counts on
         mask_seed, model_seed = self.seeds(TRAINING_STREAM, step)
-        masked = self.mask(batch, mask_seed, step)
+        if masked is None:
+            masked = self.mask(batch, mask_seed, step)
         if generator_alone:
             variables = self.model.generator_variables
         else:
@@ -298,7 +309,9 @@ class Pretrainer:
         return evaluate_next
 
     @tf.autograph.experimental.do_not_convert
-    def replica_eval_step(self, batch: dict[str, tf.Tensor]) -> None:
+    def replica_eval_step(
+        self, batch: dict[str, tf.Tensor], masked: masking.MaskedBatch | None = None
+    ) -> None:
         """Evaluates the pretrainer's model on a replica's share of a batch; returns nothing.
 
         Updates the metrics of evaluation; call it in a replica's context.
@@ -306,11 +319,13 @@ class Pretrainer:
         Args:
           batch: `input_ids`, `input_mask` and `segment_ids`, int32 [B, L] each; of packed examples
             also `document_ids` and `position_ids`; of sentence pairs also `label`, int32 [B].
+          masked: see `replica_train_step`.
         """
         # Keyed by the batch and not by the step: every evaluation masks the same tokens.
         mask_seed, model_seed = self.seeds(EVALUATION_STREAM, self.eval_batches)
-        # And as many at every evaluation, however many a schedule masks by then.
-        masked = self.mask(batch, mask_seed, None)
+        if masked is None:
+            # And as many at every evaluation, however many a schedule masks by then.
+            masked = self.mask(batch, mask_seed, None)
 
         def update(
             batch: dict[str, tf.Tensor], masked: masking.MaskedBatch, part: accumulation.Part

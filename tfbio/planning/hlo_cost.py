@@ -162,7 +162,7 @@ class Program:
         constants = [x for x in own.values() if x.op == "constant" and x.shape.startswith("s32[]")]
         if len(compared) != 1 or len(constants) != 1:
             raise ValueError(f"{loop.name}: the condition of this loop is not a plain comparison")
-        return int(re.match(r"\(?(-?\d+)", constants[0].operands[0])[1])
+        return int(_found(r"^\(?(-?\d+)", constants[0].operands[0])[1])
 
     def _of_instruction(self, each: Instruction, own: dict[str, Instruction]) -> Cost:
         flops = self.flops(each, own)
@@ -268,7 +268,7 @@ def _convolution_flops(each: Instruction, own: dict[str, Instruction]) -> float:
     """
     left, right = (_dimensions(own[name].shape) for name in each.operands[:2])
     output = _dimensions(each.shape)
-    of_left, rest = re.search(r"dim_labels=(\w+)_(\w+->\w+)", each.attributes).groups()
+    of_left, rest = _found(r"dim_labels=(\w+)_(\w+->\w+)", each.attributes).groups()
     of_right, of_output = rest.split("->")
     window = {
         name: values.split("x")
@@ -281,9 +281,9 @@ def _convolution_flops(each: Instruction, own: dict[str, Instruction]) -> float:
         def of(name: str, default: str, place: int = place) -> str:
             return window[name][place] if name in window else default
 
-        size, stride, low = int(of("size", "1")), int(of("stride", "1")), of("pad", "0_0")
-        low, dilation = int(low.split("_")[0]), int(of("lhs_dilate", "1"))
-        step = int(of("rhs_dilate", "1"))
+        size, stride = int(of("size", "1")), int(of("stride", "1"))
+        low, step = int(of("pad", "0_0").split("_")[0]), int(of("rhs_dilate", "1"))
+        dilation = int(of("lhs_dilate", "1"))
         inputs, outputs = left[of_left.index(label)], output[of_output.index(label)]
         valid = 0
         for kernel in range(size):
@@ -319,7 +319,14 @@ def called(each: Instruction, name: str) -> str:
       each: the instruction.
       name: the attribute that names the computation, such as "calls" or "body".
     """
-    return re.search(rf"\b{name}=%?([\w.\-]+)", each.attributes)[1]
+    return _found(rf"\b{name}=%?([\w.\-]+)", each.attributes)[1]
+
+
+def _found(pattern: str | re.Pattern[str], text: str) -> re.Match[str]:
+    """Finds what HLO always has; raises a ValueError where the text does not have it."""
+    if match := re.search(pattern, text):
+        return match
+    raise ValueError(f"{text}: this is no HLO that XLA prints")
 
 
 def _numbers(text: str) -> list[int]:
@@ -341,11 +348,11 @@ def unpadded_bytes(shape: str) -> float:
 
 
 def _dimensions(shape: str) -> list[int]:
-    return _numbers(_ARRAY.search(shape)[2])
+    return _numbers(_found(_ARRAY, shape)[2])
 
 
 def _element(shape: str) -> int:
-    return _BYTES[_ARRAY.search(shape)[1]]
+    return _BYTES[_found(_ARRAY, shape)[1]]
 
 
 def _bytes(array: tuple[str, str, str]) -> float:

@@ -22,12 +22,12 @@ class Weight(NamedTuple):
     Attributes:
       name: the end of its name, such as "intermediate/kernel".
       shape: its shape, undivided, without the rows that a mesh adds to the vocabulary.
-      count: the number of such weights.
+      number: the number of such weights.
     """
 
     name: str
     shape: tuple[int, ...]
-    count: int = 1
+    number: int = 1
 
 
 class Numbers(NamedTuple):
@@ -126,8 +126,8 @@ def numbers(config: PretrainingConfig, mesh: MeshShape) -> Numbers:
     parameters = slots = 0
     for weight in weights(config):
         own, average = _numbers_of(weight, mesh)
-        parameters += weight.count * own
-        slots += weight.count * 2 * average
+        parameters += weight.number * own
+        slots += weight.number * 2 * average
     return Numbers(parameters, slots)
 
 

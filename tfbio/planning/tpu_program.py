@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import collections
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, MutableSequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -67,10 +68,10 @@ def make_strategy(cores: int, one_copy: bool = False) -> tf.distribute.TPUStrate
     if one_copy:
         create = extended._create_variable
 
-        def create_once(next_creator: Callable, **kwargs) -> tf.Variable:
-            made = []
+        def create_once(next_creator: Callable, **kwargs: Any) -> tf.Variable:
+            made: list[tf.Variable] = []
 
-            def creator(**kwargs) -> tf.Variable:
+            def creator(**kwargs: Any) -> tf.Variable:
                 if not made:
                     made.append(next_creator(**kwargs))
                 return made[0]
@@ -96,7 +97,7 @@ def trace(
     """
 
     @tf.function(autograph=False)
-    def traced_step(*rows):
+    def traced_step(*rows: dict[str, tf.Tensor]) -> Any:
         per_core = strategy.experimental_distribute_values_from_function(
             lambda context: rows[context.replica_id_in_sync_group]
         )
@@ -181,7 +182,7 @@ def lower(
     return re.sub(r"@([\w.]+)", lambda match: numbers.get(match[1], match[0]), text)
 
 
-def _for_one_core(nodes: Iterable[node_def_pb2.NodeDef], cores: int) -> None:
+def _for_one_core(nodes: MutableSequence[node_def_pb2.NodeDef], cores: int) -> None:
     """Replaces the operations of `TPUStrategy` by XLA's, in place.
 
     Raises:

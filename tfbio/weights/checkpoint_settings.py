@@ -7,6 +7,8 @@ The settings of a run of tfbio are in its `config.json`. `hugging_face_settings`
 import dataclasses
 import glob
 import os
+from collections.abc import Iterable
+from pathlib import Path
 
 from tfbio.base import file_paths, json_files, storage
 from tfbio.base.config import ConfigError, build
@@ -109,7 +111,9 @@ def require_weights(folder: str, shape: EncoderConfig) -> None:
     """
     source = source_of(folder)
     if source is Source.HUGGING_FACE:
-        paths = {tensor.path for tensor in weight_files.open_all(folder).values()}
+        paths: Iterable[str | Path] = {
+            tensor.path for tensor in weight_files.open_all(folder).values()
+        }
     else:
         paths = storage.find(f"{glob.escape(newest_weights(folder))}.data-*")
     # No number takes less than float16's 2 bytes.

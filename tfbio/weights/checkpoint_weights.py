@@ -53,13 +53,13 @@ def restore_model(folder: str, model: tf.Module, optimizer: tf.Module | None = N
     source = source_of(folder)
     if source is not Source.RUN:
         if source is Source.TENSORFLOW1 and optimizer is not None:
-            tensorflow1_weights.load(tensorflow1_checkpoint.find(folder), model, optimizer)
+            tensorflow1_weights.load(tensorflow1_checkpoint.find_one(folder), model, optimizer)
         elif isinstance(model, Electra):
             _READERS[source].restore_electra(folder, model)
         else:
             _READERS[source].restore_masked_language_model(folder, model)
         return
-    path = folder
+    path: str | None = folder
     if not file_paths.at(f"{folder}.index").is_file():
         path = find_newest(folder, repair=False)
     if path is None:

@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -303,7 +303,7 @@ def _settings_of_hugging_face(folder: str) -> RunConfig:
     task_type = _type_in(folder, content, labels)
     known, implied = task_type.read_hugging_face(folder, labels)
     implied |= task_type.settings_of_family(weight_names.TEXT_HEADS[family].text_head)
-    of_type = {task_type.name: task_type.Settings(**implied)}
+    of_type: dict[str, Any] = {task_type.name: task_type.Settings(**implied)}
     config = FinetuningConfig(
         comment=f"{content['architectures'][0]}, fine-tuned elsewhere",
         sequence_length=shape.max_sequence_length,
@@ -355,8 +355,9 @@ def _labels(folder: str, content: dict) -> list[str]:
     # `transformers` saves no names if they are the two default ones.
     names = content.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
     if isinstance(names, dict):
-        labels = [names.get(str(number)) for number in range(len(names))]
-        if all(isinstance(label, str) for label in labels):
+        found = (names.get(str(number)) for number in range(len(names)))
+        labels = [label for label in found if isinstance(label, str)]
+        if len(labels) == len(names):
             return labels
     raise FineTunedError(
         f"{folder}/config.json has id2label = {json.dumps(names)}: it must give each output, by "

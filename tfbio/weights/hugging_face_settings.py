@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -177,7 +177,7 @@ def read_shape(folder: str) -> EncoderConfig:
     for name in _SIZES + ("embedding_size",) * traits.has_embedding_size:
         if name not in settings:
             raise HuggingFaceError(f"{path} lacks {name}: it is not complete.")
-    shape = {"hidden_act": traits.hidden_act}
+    shape: dict[str, Any] = {"hidden_act": traits.hidden_act}
     shape |= {x: settings[x] for x in EncoderConfig.__dataclass_fields__ if x in settings}
     for name, values in _REQUIRED.items():
         value = settings.get(name, values[0])
@@ -327,7 +327,7 @@ def check_family(family: str, encoder: EncoderConfig, with_word_head: bool) -> N
         else.
     """
     traits, has = FAMILIES[family], dataclasses.asdict(encoder)
-    wanted = {
+    wanted: dict[str, object] = {
         "share_layers": family == "albert",
         "layer_norm_first": family == "megatron-bert",
     }

@@ -80,13 +80,15 @@ def restore_electra(folder: str, model: Electra) -> None:
     """
     tensors = weight_files.open_all(folder)
     values = _values_of_encoder(folder, tensors, model.encoder)
-    has_generator = model.generator_head is not None and read_generator(folder) is not None
-    if has_generator or DISCRIMINATOR_HEAD in tensors:
+    generator = model.generator
+    if generator is not None and read_generator(folder) is None:
+        generator = None  # it stays as it is
+    if generator is not None or DISCRIMINATOR_HEAD in tensors:
         values += _values(folder, tensors, weight_names.of_discriminator_head(model))
-    if has_generator:
+    if generator is not None:
         folder = os.path.join(folder, GENERATOR)
         tensors = _read_with_word_head(folder, "electra")
-        named = weight_names.of_encoder(model.generator, "electra")
+        named = weight_names.of_encoder(generator, "electra")
         known = {variable.ref(): value for variable, value in values}
         for variable, value in _values(
             folder, tensors, named + weight_names.of_generator_head(model)

@@ -17,7 +17,7 @@ import tarfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 
@@ -166,16 +166,16 @@ def _read_nemo(path: str, folder: str) -> _Content:
         with tarfile.open(path) as archive:
             members = _members(path, archive)
             config = _one(path, members, "model_config.yaml", _MOST_SETTINGS_BYTES)
-            settings = yaml.safe_load(archive.extractfile(config).read())
+            settings = yaml.safe_load(_stream(archive, config).read())
             settings = settings if isinstance(settings, dict) else {}
             tokenizer = settings.get("tokenizer")
             name = tokenizer.get("vocab_file") if isinstance(tokenizer, dict) else None
             if isinstance(name, str) and name.startswith("nemo:"):
                 own = _one(path, members, name.removeprefix("nemo:"), _MOST_VOCABULARY_BYTES)
-                Path(folder, "vocab.txt").write_bytes(archive.extractfile(own).read())
+                Path(folder, "vocab.txt").write_bytes(_stream(archive, own).read())
             member = _one(path, members, weights.name, _MOST_UNPACKED * os.path.getsize(path))
             with open(weights, "wb") as stream:
-                shutil.copyfileobj(archive.extractfile(member), stream)
+                shutil.copyfileobj(_stream(archive, member), stream)
     except _DAMAGED + (yaml.YAMLError,) as error:
         raise MegatronError(
             f"{path} is damaged or not complete ({messages.first_line(error)}): get it again."
@@ -219,6 +219,13 @@ def _one(path: str, members: list[tarfile.TarInfo], name: str, most: int) -> tar
             "give NeMo's file of a BERT that is not divided over devices."
         )
     return found[0]
+
+
+def _stream(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
+    """Opens a file of a tar, one of `_members`."""
+    stream = archive.extractfile(member)
+    assert stream is not None  # as it is for a folder
+    return stream
 
 
 def _tensors(path: str, state: dict) -> dict[str, weight_files.Tensor]:

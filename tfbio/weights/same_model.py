@@ -64,19 +64,19 @@ def require_same_model(folder: str, settings: dict) -> None:
         if wanted.has_generator and not had.has_generator:
             _require_warmup(folder, wanted)
             # Only these settings count, as for a discriminator from elsewhere.
-            own = ("encoder", "lower_case", "vocab_sha256")
-            before = settings | {name: before[name] for name in own}
+            counted = ("encoder", "lower_case", "vocab_sha256")
+            before = settings | {name: before[name] for name in counted}
     if before["vocab_sha256"] != settings["vocab_sha256"]:
         raise CheckpointError(
             f"{folder} was trained with another vocabulary than that of the examples: make "
             "examples with the one in that folder."
         )
-    had, wanted = _of_model(before), _of_model(settings)
+    own, asked = _of_model(before), _of_model(settings)
     for name in _MODEL_SETTINGS:
-        if had[name] != wanted[name]:
+        if own[name] != asked[name]:
             raise CheckpointError(
                 f"{folder} holds another model than the settings ask for: its {name} "
-                f"{_difference(name, had[name], wanted[name])}."
+                f"{_difference(name, own[name], asked[name])}."
             )
 
 

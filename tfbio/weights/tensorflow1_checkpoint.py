@@ -60,6 +60,21 @@ def find(path: str) -> str | None:
     return None if "_CHECKPOINTABLE_OBJECT_GRAPH" in shapes_in(prefix) else prefix
 
 
+def find_one(path: str) -> str:
+    """Finds a TensorFlow 1 checkpoint that must be there, and returns its prefix.
+
+    Args:
+      path: see `find`.
+
+    Raises:
+      TensorFlow1Error: there is none, or another error of `find`.
+    """
+    prefix = find(path)
+    if prefix is None:
+        raise TensorFlow1Error(f"{path} holds no checkpoint of TensorFlow 1.")
+    return prefix
+
+
 def open_checkpoint(prefix: str) -> tf.train.CheckpointReader:
     """Opens a TensorFlow 1 checkpoint, to read its tensors by their names.
 

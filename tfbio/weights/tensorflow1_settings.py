@@ -48,7 +48,7 @@ def read_settings(path: str) -> dict:
     hidden_size.
 
     Args:
-      path: the prefix of a checkpoint, or its folder; `tensorflow1_checkpoint.find` must find one.
+      path: the prefix of a checkpoint, or its folder.
 
     Returns:
       Name -> value. `encoder`: a dict of the fields of `EncoderConfig`; `lower_case`: True if text
@@ -58,11 +58,11 @@ def read_settings(path: str) -> dict:
       `sentence_pair_head`.
 
     Raises:
-      TensorFlow1Error: the checkpoint cannot be read, or the model is no BERT, ELECTRA or ALBERT
-        that an `Encoder` can hold.
+      TensorFlow1Error: there is no checkpoint, it cannot be read, or the model is no BERT, ELECTRA
+        or ALBERT that an `Encoder` can hold.
       TokenizerError: there is no vocabulary beside the checkpoint that can be used.
     """
-    prefix = tensorflow1_checkpoint.find(path)
+    prefix = tensorflow1_checkpoint.find_one(path)
     folder, shapes = os.path.dirname(prefix), tensorflow1_checkpoint.shapes_in(prefix)
     scope = tensorflow1_checkpoint.scope_of(prefix, shapes)
     shape = _encoder_shape(prefix, shapes, scope)
@@ -104,14 +104,14 @@ def read_generator(path: str) -> EncoderConfig | None:
     """Reads the shape of the generator in a TensorFlow 1 checkpoint of an ELECTRA.
 
     Args:
-      path: the prefix of a checkpoint, or its folder; `tensorflow1_checkpoint.find` must find one.
+      path: the prefix of a checkpoint, or its folder.
 
     Returns:
       An `EncoderConfig`, or None if there is no generator.
 
     Raises:
-      TensorFlow1Error: the checkpoint cannot be read, or the model is no BERT, ELECTRA or ALBERT
-        that an `Encoder` can hold.
+      TensorFlow1Error: there is no checkpoint, it cannot be read, or the model is no BERT, ELECTRA
+        or ALBERT that an `Encoder` can hold.
       TokenizerError: there is no vocabulary beside the checkpoint that can be used.
     """
     settings = read_settings(path)
@@ -251,7 +251,7 @@ def require_encoder(path: str, encoder: EncoderConfig) -> None:
     Raises:
       TensorFlow1Error: the encoder there has another shape, or the checkpoint cannot be read.
     """
-    prefix = tensorflow1_checkpoint.find(path)
+    prefix = tensorflow1_checkpoint.find_one(path)
     shapes = tensorflow1_checkpoint.shapes_in(prefix)
     known = _encoder_shape(prefix, shapes, tensorflow1_checkpoint.scope_of(prefix, shapes))
     known |= _stated_shape(os.path.dirname(prefix), is_albert=False)

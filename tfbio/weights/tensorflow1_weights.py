@@ -20,7 +20,7 @@ from tfbio.weights import weight_names
 from tfbio.weights.tensorflow1_checkpoint import (
     STEP,
     TensorFlow1Error,
-    find,
+    find_one,
     open_checkpoint,
     scope_of,
     shapes_in,
@@ -59,9 +59,10 @@ def restore_encoder(path: str, encoder: Encoder) -> None:
       encoder: an encoder of the same shape, whose variables are assigned.
 
     Raises:
-      TensorFlow1Error: a tensor is missing or of another shape. Nothing is changed then.
+      TensorFlow1Error: a tensor is missing or of another shape, or there is no checkpoint. Nothing
+        is changed then.
     """
-    prefix = find(path)
+    prefix = find_one(path)
     scope = scope_of(prefix, shapes_in(prefix))
     _assign(prefix, _of_encoder(encoder, scope))
 
@@ -76,9 +77,9 @@ def restore_pooler(path: str, pooler: keras.layers.Dense) -> None:
       pooler: a layer of the same shape: kernel float32 [hidden, hidden], bias float32 [hidden].
 
     Raises:
-      TensorFlow1Error: a tensor is missing or of another shape.
+      TensorFlow1Error: a tensor is missing or of another shape, or there is no checkpoint.
     """
-    prefix, named = find(path), weight_names.of_pooler(pooler, "bert")
+    prefix, named = find_one(path), weight_names.of_pooler(pooler, "bert")
     if named[0].names[0] in shapes_in(prefix):
         _assign(prefix, named)
 
@@ -94,9 +95,10 @@ def restore_electra(path: str, model: Electra) -> None:
       model: a model of the same shape, whose variables are assigned.
 
     Raises:
-      TensorFlow1Error: a tensor is missing or of another shape. Nothing is changed then.
+      TensorFlow1Error: a tensor is missing or of another shape, or there is no checkpoint. Nothing
+        is changed then.
     """
-    prefix = find(path)
+    prefix = find_one(path)
     shapes = shapes_in(prefix)
     if f"{GENERATOR}/dense/kernel" in shapes:
         load(prefix, model)
@@ -117,9 +119,10 @@ def restore_masked_language_model(path: str, model: MaskedLanguageModel) -> None
       model: a model of the same shape, whose variables are assigned.
 
     Raises:
-      TensorFlow1Error: a tensor is missing or of another shape. Nothing is changed then.
+      TensorFlow1Error: a tensor is missing or of another shape, or there is no checkpoint. Nothing
+        is changed then.
     """
-    load(find(path), model)
+    load(find_one(path), model)
 
 
 def _assign(prefix: str, named: list[weight_names.Named]) -> None:
@@ -171,7 +174,7 @@ def write(prefix: str, model: Electra, optimizer: optimization.Adam | None = Non
     Raises:
       tf.errors.OpError: the files cannot be written.
     """
-    tensors = {}
+    tensors: dict[str, np.ndarray] = {}
     for variable, names in _tensors(model, optimizer):
         parts = [variable.numpy()]
         if len(names) > 1:

@@ -109,8 +109,8 @@ def of_electra(model: Electra) -> list[Named]:
       one, discriminator's head. Each variable is named once, also where both share it.
     """
     names = of_encoder(model.encoder, "electra")
-    if model.generator_head is not None:
-        generator = model.generator
+    generator = model.generator
+    if generator is not None:
         if generator is model.encoder:  # with `untied_generator` false
             return names + of_generator_head(model) + of_discriminator_head(model)
         if generator.embeddings is not model.encoder.embeddings:
@@ -133,6 +133,8 @@ def of_generator_head(model: Electra) -> list[Named]:
     Raises:
       AttributeError: there is no generator.
     """
+    if model.generator_head is None:
+        raise AttributeError("this ELECTRA has no generator")
     scope = "generator_predictions"
     return of_word_head(model.generator_head, scope, f"{scope}/output_bias")
 
@@ -324,7 +326,8 @@ def _of_layers(encoder: Encoder, scope: str) -> list[Named]:
         names += _dense(layer.intermediate, f"{prefix}/intermediate/dense")
         names += _dense(layer.output_dense, f"{prefix}/output/dense")
         names += _norm(layer.output_norm, f"{prefix}/{norms[1]}")
-    return names + (_norm(encoder.final_norm, f"{scope}/encoder/ln") if first else [])
+    norm = encoder.final_norm
+    return names + ([] if norm is None else _norm(norm, f"{scope}/encoder/ln"))
 
 
 def _of_shared_layer(encoder: Encoder, scope: str) -> list[Named]:

@@ -56,7 +56,7 @@ def test_every_example_is_in_one_part():
         with tf.GradientTape() as tape:
             used = weight * batch["values"] * tf.cast(batch["input_mask"], tf.float32)
             loss = tf.reduce_sum(used) / part.tokens
-        assert masked.ids.shape == [6 // part.count, 2]
+        assert masked.ids.shape == [6 // part.parts, 2]
         return [tape.gradient(loss, weight)]
 
     for parts in [(1, 1), (2, 1), (6, 1), (1, 3), (2, 3), (3, 2)]:

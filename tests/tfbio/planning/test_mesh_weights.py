@@ -48,7 +48,7 @@ def variables(config):
 @pytest.mark.parametrize("name", OPTIONS)
 def test_the_weights_are_those_of_the_model(name):
     config = settings(**OPTIONS[name])
-    counted = {(each.name, each.shape): each.count for each in mesh_weights.weights(config)}
+    counted = {(each.name, each.shape): each.number for each in mesh_weights.weights(config)}
     assert counted == variables(config)
     total = sum(count * int(np.prod(shape)) for (_, shape), count in counted.items())
     assert total == objective_cost.parameters(config).all
