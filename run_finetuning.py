@@ -68,7 +68,7 @@ from absl import flags
 
 from tfbio.base import cli, config, device_flags, errors, path_checks, storage
 from tfbio.runs import prediction_flags, sweep
-from tfbio.task_types import own_data, stopping, task_table, types
+from tfbio.task_types import finetuning_files, own_data, stopping, task_table, types
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.protocols import find_protocol
 from tfbio.task_types.task import Task
@@ -254,13 +254,14 @@ def _check_flags() -> None:
 
 def _train() -> None:
     """Fine-tunes, or prints what a run would take."""
+    path_checks.require_folder("data_dir", FLAGS.data_dir)
     task = task_table.find(FLAGS.task, FLAGS.data_dir, FLAGS.negative_label)
     swept, settings = _read_settings(task)
     task_types = [types.make(task.task_type, task.labels, each) for each in settings]
     task.files(FLAGS.data_dir)
     path_checks.require_checkpoint("init_checkpoint", FLAGS.init_checkpoint)
     if not FLAGS.dry_run:
-        _require_own_output(bool(swept))
+        finetuning_files.require_own_output(FLAGS.output_dir, bool(swept))
     # Imported late: TensorFlow takes seconds, and --help and mistakes should not.
     from tfbio.runs import finetuning, finetuning_checks, kept_weights
     from tfbio.training import distribution
@@ -340,16 +341,6 @@ def _read_stopping(given: set[str]) -> list[str]:
         if name in given:
             raise errors.UsageError(f"--stop_as sets {name}: leave out its --set or --sweep.")
     return stopping.settings_like(FLAGS.stop_as, FLAGS.task)
-
-
-def _require_own_output(is_sweep: bool) -> None:
-    """Raises UserError if --output_dir holds files that are not of such a run."""
-
-    def is_own(name: str, known: dict) -> bool:
-        of_sweep = name in ("sweep.json", "sweep.md") or "=" in name
-        return of_sweep if is_sweep else "task" in known
-
-    path_checks.require_own("output_dir", FLAGS.output_dir, "run_finetuning.py", is_own)
 
 
 def _make_strategy() -> tf.distribute.Strategy:

@@ -64,8 +64,17 @@ def find_split(data_dir: str, split: str, optional: bool = False) -> str:
         if near := nearby_folders.below(data_dir, lambda folder: bool(files_in(folder))):
             one = " or ".join(near[:3])
             raise NearbyError(f"{data_dir} holds no file of the split {split!r}: give {one}.")
-        message = f"{data_dir} holds no file of the split {split!r}: expected one of"
-        raise TaskFileError(f"{message} {', '.join(names)} (or one of them with .gz).")
+        message = f"{data_dir} holds no file of the split {split!r}"
+        tables = [f"{name}.csv" for name in SPLIT_NAMES[split]]
+        for table in tables:
+            if os.path.isfile(os.path.join(data_dir, table)):
+                raise TaskFileError(
+                    f"{message}: {table} has commas between columns; write {table[:-4]}.tsv with "
+                    "tabs (docs/finetuning.md shows how in pandas)."
+                )
+        raise TaskFileError(
+            f"{message}: expected one of {', '.join(names)} (or one of them with .gz)."
+        )
     return files[0]
 
 

@@ -10,6 +10,7 @@ of a label, as in MeSH's "Neoplasms, Experimental".
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 
@@ -107,10 +108,14 @@ def read_own_table(
         message = (
             f"expected one column for each of {', '.join(wanted)}, found {', '.join(first)!r:.200}"
         )
+        if len(first) == 1 and len(first[0].split(",")) >= len(wanted):
+            raise mistake((path, 1), f"{message}: separate columns by tabs, not by commas")
         raise mistake((path, 1), f"{message}: name the columns in the first line")
     roles = [label if held == "label" else held for held in columns]
     examples = read_table(path, roles, header, labels)
     _require_unquoted(examples)
+    if label == "labels" and labels is None:
+        _require_bars(examples)
     # Sets of labels may all differ: where the first line names them, it is believed.
     guesses = label == "label" or (label == "labels" and header is None)
     if guesses and labels is None and len(examples) >= 10:
@@ -176,6 +181,25 @@ def _require_unquoted(examples: Sequence[LabelledText]) -> None:
                     example.where,
                     f"{text!r:.40} is quoted: quotes are ordinary characters here, so write the "
                     "table without quoting (in pandas with quoting=csv.QUOTE_NONE)",
+                )
+
+
+def _require_bars(examples: Sequence[LabelledText]) -> None:
+    """Raises a TaskFileError if no cell has bars between labels, and one has another character.
+
+    What is on either side of it must be a label by itself: a comma may be a part of a label.
+    """
+    if any(len(example.label) > 1 for example in examples):
+        return
+    single = {label for example in examples for label in example.label}
+    for example in examples:
+        for cell, separator in itertools.product(example.label, ";,"):
+            labels = [label.strip() for label in cell.split(separator)]
+            if len(labels) > 1 and single.issuperset(labels):
+                raise mistake(
+                    example.where,
+                    f"{cell!r:.60} has the labels of a text with {separator!r} between them: write "
+                    f"bars, {'|'.join(labels)!r:.60}",
                 )
 
 

@@ -13,6 +13,7 @@ import sys
 from typing import Any
 
 from tfbio.base import json_files, storage
+from tfbio.base.errors import UserError
 from tfbio.formats.task_examples import Example
 from tfbio.planning import finetuning_cost
 from tfbio.runs import finetuning_data, finetuning_folder
@@ -33,6 +34,8 @@ from tfbio.weights import (
     checkpoint_source,
     hugging_face_settings,
 )
+
+_MANY_UNKNOWN = 0.01  # a share of tokens; of real texts and their encoder's vocabulary it is less
 
 
 def finetune(run: Run) -> dict[str, Any]:
@@ -202,6 +205,17 @@ def _run_trials(
         [*features.values()], count, config.sequence_length
     ):
         run.say(said)
+    unknown = finetuning_data.unknown_share(features["train"], start.tokenizer)
+    if unknown == 1:
+        raise UserError(
+            f"no word of the training set is known to the vocabulary {start.vocabulary}: give "
+            "another --init_checkpoint, with the vocabulary of its pretraining."
+        )
+    if unknown > _MANY_UNKNOWN:
+        run.say(
+            f"warning: {unknown:.1%} of the training set's tokens are unknown to the vocabulary "
+            f"{start.vocabulary}."
+        )
     finetuner = make_finetuner(
         config,
         start.encoder_config,

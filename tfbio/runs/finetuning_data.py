@@ -192,6 +192,18 @@ def encode_examples(
     return features, task_type.balanced(trained, config)
 
 
+def unknown_share(features: Features, tokenizer: tokenization.Tokenizer) -> float:
+    """Returns the share of a split's tokens that are unknown to the vocabulary, 0 to 1.
+
+    Args:
+      features: its windows.
+      tokenizer: the tokenizer that made them; [CLS] and [SEP] do not count.
+    """
+    ids = np.concatenate(features.input_ids)
+    ids = ids[(ids != tokenizer.cls_id) & (ids != tokenizer.sep_id)]
+    return float(np.mean(ids == tokenizer.unk_id)) if len(ids) else 0.0
+
+
 def _lacks_targets(trained: Features) -> bool:
     """Returns True if tokens have targets, and none of any window has one."""
     targets = trained.per_token.get("targets")

@@ -61,6 +61,11 @@ def prepare(
     if began(run.output_dir):
         before = _settings_before(path)
         difference = _difference(before, settings)
+        if before.task != settings.task and not run.overwrite:
+            raise UserError(
+                f"{run.output_dir} holds a run of --task={before.task}, and now it is "
+                f"{settings.task}: give another --output_dir, or --overwrite to replace it."
+            )
         if difference and not run.overwrite:
             raise UserError(
                 f"{run.output_dir} holds a run with {difference}: give another --output_dir, or "

@@ -10,8 +10,9 @@ import dataclasses
 import os
 from typing import Any
 
-from tfbio.base import json_files
+from tfbio.base import json_files, path_checks
 from tfbio.base.config import require
+from tfbio.base.errors import UserError
 from tfbio.task_types.trained_on import REMEDY
 
 SCORES = "scores.json"
@@ -122,3 +123,33 @@ def checkpoints_dir(output_dir: str, seed: int) -> str:
     The folder is there until the trial is complete.
     """
     return f"{trial_dir(output_dir, seed)}.checkpoints"
+
+
+def require_own_output(output_dir: str, is_sweep: bool) -> None:
+    """Checks the `--output_dir` of a fine-tuning run: new, empty, or of such a run.
+
+    It returns nothing.
+
+    Args:
+      output_dir: the path of the folder.
+      is_sweep: True for a run with `--sweep`, whose folder holds one for each combination.
+
+    Raises:
+      UserError: it is a file, it holds other files, or those of a run of the other kind.
+    """
+
+    def is_own(name: str, known: dict) -> bool:
+        of_sweep = name in ("sweep.json", "sweep.md") or "=" in name
+        if of_sweep and not is_sweep and not known:
+            raise UserError(
+                f"--output_dir={output_dir} holds a sweep: give its --sweep again, or another "
+                "folder for a run without one."
+            )
+        if is_sweep and "task" in known:
+            raise UserError(
+                f"--output_dir={output_dir} holds a run without --sweep: give another folder for "
+                "the sweep."
+            )
+        return of_sweep if is_sweep else "task" in known
+
+    path_checks.require_own("output_dir", output_dir, "run_finetuning.py", is_own)

@@ -43,6 +43,12 @@ def test_a_split_that_is_missing_or_there_twice_is_named(write, tmp_path):
         find_split(str(tmp_path), "dev")
 
 
+def test_a_file_with_commas_is_named(tmp_path):
+    (tmp_path / "train.csv").touch()
+    with pytest.raises(TaskFileError, match="train.csv has commas .* write train.tsv with tabs"):
+        find_split(str(tmp_path), "train")
+
+
 def test_files_in_a_folder_below_are_named(tmp_path):
     (tmp_path / "corpus/blurb").mkdir(parents=True)
     for name in ("train.tsv", "test.tsv"):

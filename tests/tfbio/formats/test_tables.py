@@ -1,5 +1,7 @@
 """The readers of tables: the published corpora, and data of the user's own."""
 
+import re
+
 import pytest
 
 from tests import reference
@@ -133,3 +135,23 @@ def test_a_text_that_pandas_has_quoted_is_refused(read, write):
     frame["text"] += "\t."
     with pytest.raises(TaskFileError, match="found 3; quotes do not hold a tab"):
         read(write(frame.to_csv(sep="\t", index=False)))
+
+
+@pytest.mark.parametrize("separator", [";", ",", "; ", ", "])
+def test_another_character_than_bars_between_labels_is_refused(separator, write):
+    rows = ["A\tcardio", f"B\tneuro{separator}cardio", "C\tneuro", "D\t"]
+    named = re.escape("bars, 'neuro|cardio'")
+    with pytest.raises(TaskFileError, match=f"line 2: 'neuro{separator}cardio' has .* {named}"):
+        read_own_table(write("\n".join(rows)), ("text", "labels"))
+    # A comma may be a part of a label, and where there are bars they are what the user means.
+    for last in ("E\tneuro|cardio", ""):
+        rows[1] = f"B\tNeoplasms{separator}Experimental" if not last else rows[1]
+        read = read_own_table(write("\n".join([*rows, *filter(None, [last])])), ("text", "labels"))
+        assert len(read[1].label) == 1
+
+
+def test_commas_between_columns_are_named(write):
+    with pytest.raises(TaskFileError, match="line 1: .*separate columns by tabs, not by commas"):
+        read_own_table(write("text,label\nA,b\n"))
+    with pytest.raises(TaskFileError, match="line 1: .*name the columns in the first line"):
+        read_own_table(write("text\nA\n"))

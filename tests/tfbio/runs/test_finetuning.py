@@ -22,7 +22,7 @@ from tfbio.models.task_model import TaskModel
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.objectives.pretraining_run import PretrainingRun
 from tfbio.reporting import curves
-from tfbio.runs import finetuning, predict, pretraining
+from tfbio.runs import finetuning, finetuning_data, predict, pretraining
 from tfbio.runs.trial import DivergedError
 from tfbio.task_types import packing, task_table
 from tfbio.task_types.classification import Classification
@@ -118,6 +118,28 @@ def test_a_run_may_be_scored_on_some_examples(finished, run, roles_folder, tmp_p
         run(tmp_path / "out", dataclasses.replace(fewer, max_test_examples=0))
     with pytest.raises(UserError, match="max_dev_examples must be at least 0, not -1"):
         dataclasses.replace(fewer, max_dev_examples=-1)
+
+
+def test_the_folder_of_another_task_is_named(finished, run, roles_folder):
+    task = dataclasses.replace(task_table.TASKS["sentence_roles"], name="classification")
+    message = "holds a run of --task=sentence_roles, and now it is classification: give another"
+    with pytest.raises(UserError, match=message):
+        run(finished, task=task)
+
+
+def test_many_unknown_tokens_are_told_and_none_known_refused(
+    run, roles_folder, tmp_path, monkeypatch, capsys
+):
+    """As with a tokenizer that was saved without its words."""
+    shares = iter([0.009, 0.25, 1.0])
+    monkeypatch.setattr(finetuning_data, "unknown_share", lambda *_: next(shares))
+    one = dataclasses.replace(SETTINGS, num_trials=1, max_train_examples=16)
+    run(tmp_path / "few", one)
+    assert "warning" not in capsys.readouterr().out
+    run(tmp_path / "many", one)
+    assert "warning: 25.0% of the training set's tokens are unknown" in capsys.readouterr().out
+    with pytest.raises(UserError, match="no word of the training set is known to .*vocab.txt"):
+        run(tmp_path / "all", one)
 
 
 def test_mean_standard_deviation_and_median(finished, run, tmp_path, capsys):

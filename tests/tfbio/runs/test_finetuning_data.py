@@ -75,3 +75,12 @@ def test_an_early_cut_that_leaves_nothing_is_refused(vocab_file):
     config = FinetuningConfig(sequence_length=16, tagging=Tagging.Settings(early_cut=True))
     with pytest.raises(UserError, match="early_cut leaves no word .* sequence_length=16: give a"):
         finetuning_data.encode_examples(task, examples, tokenizer, config)
+
+
+def test_the_share_of_unknown_tokens_is_of_words_alone():
+    tokenizer = SimpleNamespace(unk_id=1, cls_id=2, sep_id=3)
+    windows = [np.array([2, 7, 1, 3]), np.array([2, 1, 1, 8, 3])]
+    features = SimpleNamespace(input_ids=windows)
+    assert finetuning_data.unknown_share(features, tokenizer) == 3 / 5
+    features = SimpleNamespace(input_ids=[np.array([2, 3])])
+    assert finetuning_data.unknown_share(features, tokenizer) == 0
