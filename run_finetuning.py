@@ -254,7 +254,6 @@ def _check_flags() -> None:
 
 def _train() -> None:
     """Fine-tunes, or prints what a run would take."""
-    path_checks.require_folder("data_dir", FLAGS.data_dir)
     task = task_table.find(FLAGS.task, FLAGS.data_dir, FLAGS.negative_label)
     swept, settings = _read_settings(task)
     task_types = [types.make(task.task_type, task.labels, each) for each in settings]

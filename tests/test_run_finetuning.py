@@ -54,7 +54,7 @@ PREDICT = ("--model=no", "--input=no", "--output=no")
         (["--task=roles", *ALL], ["--task=roles", "'sentence_roles'"]),
         (
             ["--task=sentence_roles", *ALL],
-            ["--data_dir=no: there is no such folder"],
+            ["no: there is no such folder", "python -m data_prep.sentence_roles"],
         ),
         (["--task=sentence_roles", *ALL, "--set", "learning_rat=1"], ["'learning_rate'"]),
         (["--task=sentence_roles", *ALL, "--hparams=no.json"], ["no.json", "no such file"]),
@@ -73,7 +73,7 @@ PREDICT = ("--model=no", "--input=no", "--output=no")
         (["--mode=predict", *PREDICT, "--gcp_project=x"], ["--gcp_project goes with --tpu"]),
         (["--task=sentence_roles", *ALL, "--output=no"], ["--output does not go", "train"]),
         (["--task=sentence_roles", *ALL, "--estimate_for=t4"], ["goes with --dry_run"]),
-        (["--task=sentence_roles", *ALL[:2], "--dry_run"], ["--data_dir=no: there is no such"]),
+        (["--task=sentence_roles", *ALL[:2], "--dry_run"], ["no: there is no such"]),
         (
             ["--task=sentence_roles", *ALL[:2], "--dry_run", "--sweep", "learning_rate=1e-4,1e-5"],
             ["--dry_run goes without --sweep"],

@@ -67,24 +67,6 @@ def require_remote(tpu: str, flag: str, folders: Sequence[str]) -> None:
             )
 
 
-def require_folder(flag: str, path: str) -> None:
-    """Checks that the path of an input flag is a folder; returns nothing.
-
-    Args:
-      flag: the name of the flag, for the message.
-      path: the path. An address in an object store passes.
-
-    Raises:
-      UserError: there is no such folder, or it is a file.
-    """
-    if file_paths.is_remote(path) or os.path.isdir(path):
-        return
-    if os.path.exists(path):
-        folder = os.path.dirname(path) or "."
-        raise UserError(f"--{flag}={path} is a file, expected its folder: give {folder}.")
-    raise UserError(f"--{flag}={path}: there is no such folder.")
-
-
 def require_output(flag: str, path: str, is_folder: bool = True) -> None:
     """Checks that the path of an output flag can be a folder, or a file; returns nothing.
 

@@ -45,7 +45,7 @@ def find_split(data_dir: str, split: str, optional: bool = False) -> str:
       The path of the file.
 
     Raises:
-      TaskFileError: there is none, or more than one.
+      TaskFileError: there is none, or more than one; or there is no such folder.
     """
     names = [f"{name}{ending}" for name in SPLIT_NAMES[split] for ending in _SPLIT_ENDINGS]
     names += _RELEASED_FILES[split]
@@ -64,6 +64,10 @@ def find_split(data_dir: str, split: str, optional: bool = False) -> str:
         if near := nearby_folders.below(data_dir, lambda folder: bool(files_in(folder))):
             one = " or ".join(near[:3])
             raise NearbyError(f"{data_dir} holds no file of the split {split!r}: give {one}.")
+        if os.path.isfile(data_dir):
+            raise TaskFileError(f"{data_dir} is a file, expected the folder that it is in.")
+        if not os.path.isdir(data_dir):
+            raise TaskFileError(f"{data_dir}: there is no such folder.")
         message = f"{data_dir} holds no file of the split {split!r}"
         tables = [f"{name}.csv" for name in SPLIT_NAMES[split]]
         for table in tables:

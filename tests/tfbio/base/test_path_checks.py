@@ -90,13 +90,3 @@ def test_a_file_is_no_folder(tmp_path):
     for path in (tmp_path / "file", tmp_path / "file" / "model"):
         with pytest.raises(UserError, match=f"--model_dir={path}: .*file is a file"):
             check(path)
-
-
-def test_an_input_folder_is_there(tmp_path):
-    path_checks.require_folder("data_dir", str(tmp_path))
-    path_checks.require_folder("data_dir", "gs://bucket/data")
-    with pytest.raises(UserError, match=r"--data_dir=.*/none: there is no such folder\.$"):
-        path_checks.require_folder("data_dir", str(tmp_path / "none"))
-    (tmp_path / "train.tsv").touch()
-    with pytest.raises(UserError, match=f"/train.tsv is a file, .* give {tmp_path}\\.$"):
-        path_checks.require_folder("data_dir", str(tmp_path / "train.tsv"))

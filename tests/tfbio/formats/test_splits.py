@@ -43,6 +43,14 @@ def test_a_split_that_is_missing_or_there_twice_is_named(write, tmp_path):
         find_split(str(tmp_path), "dev")
 
 
+def test_what_is_no_folder_is_named(tmp_path):
+    with pytest.raises(TaskFileError, match="/none: there is no such folder"):
+        find_split(str(tmp_path / "none"), "train")
+    (tmp_path / "train.tsv").touch()
+    with pytest.raises(TaskFileError, match="train.tsv is a file, expected the folder that it is"):
+        find_split(str(tmp_path / "train.tsv"), "train")
+
+
 def test_a_file_with_commas_is_named(tmp_path):
     (tmp_path / "train.csv").touch()
     with pytest.raises(TaskFileError, match="train.csv has commas .* write train.tsv with tabs"):
