@@ -236,7 +236,7 @@ def _profile_steps(num_train_steps: int) -> tuple[int, int] | None:
             f"--profile_steps traces this machine, and not those of --tpu={FLAGS.tpu}: there use "
             "TensorBoard's own button, 'Capture profile'."
         )
-    return tuple(numbers)
+    return numbers[0], numbers[1]
 
 
 if __name__ == "__main__":

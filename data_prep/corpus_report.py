@@ -79,8 +79,8 @@ def measure(
             words[kind].append(sum(len(text.split()) for text in parts))
             sentences[kind].append(len(document.sentences))
         if tokenizer:
-            parts = [text for document in batch for text in (document.title, *document.sentences)]
-            ids, _ = tokenizer(parts)
+            every_text = [text for d in batch for text in (d.title, *d.sentences)]
+            ids, _ = tokenizer(every_text)
             tokens += len(ids)
             unknown += int((ids == tokenizer.unk_id).sum())
     return {
@@ -184,7 +184,8 @@ def _lines(manifest: Manifest, measured: dict[str, Any], vocab: str) -> Iterator
             )
     yield ""
     yield "Words are runs without white space; titles are counted in, but are no sentences."
-    if by_category := Counter(counts.get("words_by_category")):
+    by_category: Counter[str] = Counter(counts.get("words_by_category"))
+    if by_category:
         yield ""
         yield f"Words of clinical notes by category: {messages.counted(by_category)}."
     total = sum(int(words.sum()) for words in measured["words"].values())

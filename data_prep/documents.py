@@ -162,7 +162,7 @@ def make_documents(
         drop_duplicates=settings.duplicates,
     )
     # The units are known once all inputs are read.
-    steps = {"input": len(inputs), "documents": "unit-*.rows.npy"}
+    steps: dict[str, int | str] = {"input": len(inputs), "documents": "unit-*.rows.npy"}
     pipeline.run(add_steps, runner, progress.shown(work, steps))
     files = document_manifest.Inputs(len(paths), len(inputs))
     return document_manifest.finish(output, work, files, described, strict)
@@ -346,7 +346,8 @@ def main(argv: list[str]) -> None:
     if by_number:
         reasons = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in by_number)
         messages.say(f"texts left out: {reasons}")
-    if by_category := Counter(counts.get("words_by_category")):
+    by_category: Counter[str] = Counter(counts.get("words_by_category"))
+    if by_category:
         messages.say(f"words of clinical notes by category: {messages.counted(by_category)}")
 
 

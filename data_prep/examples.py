@@ -208,7 +208,9 @@ def _add_steps(
     import apache_beam as beam
 
     # A shard is written even if no rows come to it.
-    no_rows = [((split, i), ("", [])) for split in SPLITS for i in range(job.shards[split])]
+    no_rows: list[tuple[example_shards.Part, example_shards.Place]] = [
+        ((split, i), ("", [])) for split in SPLITS for i in range(job.shards[split])
+    ]
     placed = (
         root
         | "Documents" >> beam.Create(shards)

@@ -1,4 +1,4 @@
-"""`mypy` checks the rooms of training and of task types: a wrong call there is an error."""
+"""`mypy` checks all packages: a wrong call is an error."""
 
 import os
 import shutil
@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-# For each room, code that is wrong there, and the error that it must give.
+# For each of some rooms, code that is wrong there, and the error that it must give.
 PLANTED = {
-    "training": (
+    "tfbio/training": (
         "from tfbio.training.trainer import Trainer\n\n\n"
         "def planted(trainer: Trainer) -> int:\n"
         "    return trainer.fit('1000', 2000, lambda steps: {}, dict)\n",
         'Argument 1 to "fit" of "Trainer" has incompatible type "str"; expected "int"',
     ),
-    "task_types": (
-        "from tfbio.task_types.task_type import TaskType\n\n\n"
-        "def planted(task_type: TaskType) -> str:\n"
-        "    return task_type.predictions_file(3)\n",
-        'Argument 1 to "predictions_file" of "TaskType" has incompatible type "int"',
+    "data_prep/sentences": (
+        "from data_prep.sentences import splitters\n\n\n"
+        "def planted() -> object:\n"
+        "    return splitters.load(3)\n",
+        'Argument 1 to "load" has incompatible type "int"; expected "str"',
     ),
 }
 
@@ -32,7 +32,8 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("copied")
     for package in ("tfbio", "data_prep"):
         shutil.copytree(ROOT / package, folder / package)
-    shutil.copy(ROOT / "pyproject.toml", folder)
+    for file in ("pyproject.toml", "run_finetuning.py", "run_pretraining.py"):
+        shutil.copy(ROOT / file, folder)
     return folder
 
 
@@ -49,7 +50,7 @@ def check(folder: Path) -> subprocess.CompletedProcess:
 
 def check_with(folder: Path, room: str, text: str) -> subprocess.CompletedProcess:
     """Runs mypy while a room has one more module, `planted.py`, with a text."""
-    path = folder / "tfbio" / room / "planted.py"
+    path = folder / room / "planted.py"
     path.write_text(text)
     try:
         return check(folder)
@@ -67,7 +68,7 @@ def test_a_wrong_call_is_an_error(room, copied):
     text, error = PLANTED[room]
     ended = check_with(copied, room, text)
     assert ended.returncode == 1, ended.stdout + ended.stderr
-    assert f"tfbio/{room}/planted.py:5: error: {error}" in ended.stdout
+    assert f"{room}/planted.py:5: error: {error}" in ended.stdout
     assert "Found 1 error in 1 file" in ended.stdout
 
 
@@ -75,4 +76,4 @@ def test_a_wrong_call_is_an_error(room, copied):
 def test_a_function_without_types_is_an_error(room, copied):
     ended = check_with(copied, room, "def planted(step):\n    return step\n")
     assert ended.returncode == 1, ended.stdout + ended.stderr
-    assert f"tfbio/{room}/planted.py:1: error: Function is missing" in ended.stdout
+    assert f"{room}/planted.py:1: error: Function is missing" in ended.stdout

@@ -1,10 +1,14 @@
 """tfbio pretrains encoders on PubMed and PMC, and measures them on BLURB and BLUE."""
 
+from __future__ import annotations
+
 import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from tfbio.api.loading import load as load
     from tfbio.api.loading import read as read
 
@@ -18,12 +22,15 @@ if sys.argv[:1] == ["-m"] or os.path.basename((sys.argv or [""])[0]) in (
     # Importing a command can take seconds. Ctrl-C ends it without a traceback even then, and so
     # does the lack of a package of one of the extras; later tfbio/base/cli.py does both. Python
     # calls this for exceptions that nothing else has caught.
-    def _end(error_type, error, trace) -> None:
-        if issubclass(error_type, ModuleNotFoundError):
+    def _end(
+        error_type: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, ModuleNotFoundError):
             from tfbio.base import extras
 
-            if (error.name or "").partition(".")[0] in extras.EXTRA_OF:
-                print(f"error: {extras.not_installed(error.name)}", file=sys.stderr, flush=True)
+            module = error.name or ""
+            if module.partition(".")[0] in extras.EXTRA_OF:
+                print(f"error: {extras.not_installed(module)}", file=sys.stderr, flush=True)
                 os._exit(1)
         if not issubclass(error_type, KeyboardInterrupt):
             sys.__excepthook__(error_type, error, trace)

@@ -73,7 +73,8 @@ def _run(name: str, arguments: list[str]) -> None:
     program = importlib.util.module_from_spec(spec)
     program.__name__ = "__main__"
     sys.modules["__main__"] = program
-    exec(spec.loader.get_code(command.module), vars(program))
+    code = spec.loader.get_code(command.module)  # type: ignore[attr-defined]  # a file's has it
+    exec(code, vars(program))
 
 
 def _refuse(name: str) -> None:

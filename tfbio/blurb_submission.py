@@ -36,7 +36,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from absl import flags
@@ -193,6 +193,7 @@ def submission(run: Run, seed: int | None = None) -> dict:
         )
     if aside := test_sets.compare(run.task, examples).aside:
         print(f"{path}: not the test set of {NAMES[run.task]} as BLURB's scripts make it: {aside}.")
+    by_id: Mapping[str, str | float | list[str]]
     if run.task not in _IDS:
         places = _places(os.path.join(trial, "test_entities.jsonl"), len(examples))
         of_words = _by_document if run.task == "ebm_pico" else _by_sentence
@@ -308,7 +309,9 @@ def _chemprot_sentences(ids: Iterable[str]) -> Iterator[list[str]]:
 
     The pairs of one sentence share mentions, those of two sentences do not.
     """
-    before, mentions, pairs = "", set(), []
+    before = ""
+    mentions: set[str] = set()
+    pairs: list[str] = []
     for id_ in ids:
         pmid, *pair = id_.split(".")
         if pairs and (pmid != before or mentions.isdisjoint(pair)):

@@ -57,7 +57,7 @@ def first_articles(path: str) -> bytes:
       A PubMed XML file with the first 100, or all if there are fewer.
     """
     with gzip.open(path) as lines:
-        head = []
+        head: list[bytes] = []
         while not head or head[-1].strip() != b"<PubmedArticleSet>":
             head.append(next(lines))
         articles = [*itertools.islice(filter(_is_shown, _articles(lines)), _ARTICLES)]

@@ -149,7 +149,7 @@ def _answers(
     path: str, rows: list[bigbio.Row], left: corpus_splits.LeftOut
 ) -> list[tuple[str, ...]]:
     """Returns the questions with one answer, and lists the others."""
-    examples = []
+    examples: list[tuple[str, ...]] = []
     for row in rows:
         if len(row["answer"]) == 1 and row["answer"][0]:
             examples.append((row["id"], row["question"], row["context"] or "", row["answer"][0]))

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from absl import flags
@@ -199,7 +199,7 @@ def read_relations(
 
 def examples(
     texts: dict[str, str],
-    mentions: dict[str, Sequence[Mention]],
+    mentions: Mapping[str, Sequence[Mention]],
     labels: dict[tuple[str, frozenset[str]], str],
     splitter: Splitter,
     entities: str = "dummy",
@@ -227,12 +227,8 @@ def examples(
                     # A gene that begins where the chemical does is the first.
                     pair = (chemical, gene) if chemical.start < gene.start else (gene, chemical)
                     first, second = pair
-                    masked = relation_entities.mask(
-                        text[start:end],
-                        *((m.start - start, m.end - start, _DUMMIES[m.kind]) for m in pair),
-                        _OVERLAP,
-                        entities,
-                    )
+                    one, other = ((m.start - start, m.end - start, _DUMMIES[m.kind]) for m in pair)
+                    masked = relation_entities.mask(text[start:end], one, other, _OVERLAP, entities)
                     label = labels.get((pmid, frozenset((first.id, second.id))), _NEGATIVE)
                     yield f"{pmid}.{first.id}.{second.id}", masked, label
 

@@ -187,9 +187,9 @@ def write(
             stream = stack.enter_context(
                 storage.written_whole(file_paths.at(output, left_out.FILE))
             )
-            for id_, path, reason in left:
+            for id_, origin, reason in left:
                 reasons[reason] += 1
-                stream.write(left_out.line(id_, os.path.basename(path), reason))
+                stream.write(left_out.line(id_, os.path.basename(origin), reason))
             stream.flush()
     except OSError as error:
         raise released_files.CorpusError(

@@ -280,18 +280,20 @@ def _pairs(
       A list of rows `(NAME.first.second, sentence, label)`, all str; the label is "false" without a
       relation. Further relations of the two add ".1" and so on to the first column.
     """
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for one, other in itertools.combinations(note.concepts, 2):
         if one.line != other.line:
             continue
         start = note.line_starts[one.line]
         end = note.text.find("\n", max(one.end, other.end))
+        first, second = (
+            (x.start - start, x.end - start, f"@{x.kind}$")
+            for x in sorted((one, other), key=lambda x: x.start)
+        )
         masked = relation_entities.mask(
             note.text[start : end if end >= 0 else None],
-            *(
-                (x.start - start, x.end - start, f"@{x.kind}$")
-                for x in sorted((one, other), key=lambda x: x.start)
-            ),
+            first,
+            second,
             f"@{one.kind}-{other.kind}$",
             entities,
         )

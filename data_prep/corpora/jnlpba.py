@@ -51,7 +51,8 @@ def _abstracts(file: File) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
     Raises:
       CorpusError: a line is neither a word with its tag nor the beginning of an abstract.
     """
-    number, rows = "", []
+    number = ""
+    rows: list[tuple[str, ...]] = []
     for at, line in enumerate(file.text().removesuffix("\n").split("\n"), start=1):
         begun = re.fullmatch(r"###MEDLINE:(\d+)\s*", line)
         cells = line.split("\t")

@@ -38,7 +38,7 @@ def read_examples(source: str | os.PathLike) -> dict[str, list[tuple[str, ...]]]
         labelled pair.
     """
     files = released_files.find(source, rf"mli_({'|'.join(corpus_splits.SPLITS)})_v1\.jsonl")
-    splits = {}
+    splits: dict[str, list[tuple[str, ...]]] = {}
     for split in corpus_splits.SPLITS:
         name = f"mli_{split}_v1.jsonl"
         if name not in files:

@@ -25,7 +25,7 @@ _SQUARE = r"(?:[^\[\]]|\[[^\[\]]*\]){0,250}"
 _IN_BRACKETS = [
     re.compile(rf"(\{opening}{content})\n({content}\{closing})")
     for contents in ((_NO_BRACKETS, _NO_BRACKETS), (_NO_ROUND, _NO_SQUARE), (_ROUND, _SQUARE))
-    for (opening, closing), content in zip(("()", "[]"), contents, strict=True)
+    for (opening, closing), content in zip((("(", ")"), ("[", "]")), contents, strict=True)
 ]
 _PREPOSITIONS = (
     "of|in|by|as|on|at|to|via|for|with|that|than|from|into|upon|after|while|during|within|through|"

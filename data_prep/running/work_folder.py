@@ -201,7 +201,10 @@ def shard_is_done(folder: str | os.PathLike, shard_file: str) -> bool:
       shard_file: the name of the shard's file, and of its step.
     """
     try:
-        written = Shard(**read_step(file_paths.at(folder, WORK), shard_file)["shard"]).sha256
+        step = read_step(file_paths.at(folder, WORK), shard_file)
+        if step is None:
+            return False
+        written = Shard(**step["shard"]).sha256
         return not written or storage.sha256_of(file_paths.at(folder, shard_file)) == written
     except (OSError, ValueError, KeyError, TypeError):
         return False

@@ -278,7 +278,7 @@ def _of_full_text(
 
     def candidate(kind: str, name: str, document: Document | None, min_words: int = 0) -> Candidate:
         why = reason or document_checks.lacking(document, min_words)
-        documents = () if why else (document,)
+        documents = () if why or document is None else (document,)
         return Candidate(kind, name, key, version=0, reason=why, documents=documents)
 
     yield candidate(ABSTRACT, id_, abstract, selection.min_words)

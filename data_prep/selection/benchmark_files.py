@@ -30,6 +30,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 from lxml import etree
 
@@ -141,15 +142,15 @@ def _unpacked(name: str, data: bytes) -> Iterator[tuple[str, bytes]]:
                         yield from _unpacked(inner, _read_all(stream, inner))
     elif data[257:262] == b"ustar":
         with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-            for item in archive:
-                if item.isfile():
-                    inner = f"{name}/{item.name}"
-                    yield from _unpacked(inner, _read_all(archive.extractfile(item), inner))
+            for member in archive:
+                if member.isfile() and (content := archive.extractfile(member)) is not None:
+                    inner = f"{name}/{member.name}"
+                    yield from _unpacked(inner, _read_all(content, inner))
     elif b"\0" not in data and not data.startswith(b"%PDF"):
         yield name, data
 
 
-def _read_all(stream, name: str) -> bytes:
+def _read_all(stream: IO[bytes] | gzip.GzipFile, name: str) -> bytes:
     # In parts: to read so much at once takes the memory for it, however small the file is.
     parts, size = [], 0
     while size <= _LARGEST and (part := stream.read(1 << 20)):
@@ -166,7 +167,7 @@ def _listed_ids(text: str) -> set[str] | None:
     """Returns the ids of a text of nothing but ids; None if it has anything else."""
     if not text or text[0] in ",;" or text[-1] in ",;":
         return None
-    ids = set()
+    ids: set[str] = set()
     for number, item in enumerate(_ITEM.finditer(text)):  # most files end it at the first
         if number == 0 and item[0].lower() in _ID_COLUMNS:
             continue
@@ -223,7 +224,7 @@ def _read_lines(lines: Iterable[str]) -> tuple[set[str], set[str]]:
     ids, texts = set(), set()
     for line in lines:
         if match := _LINE_ID.match(line):
-            ids.add(match[match.lastindex])
+            ids.add(match[1] or match[2] or match[3])
         texts.update(line[match.end() :].split("\t") if match and match[1] else line.split("\t"))
     return ids, texts
 
@@ -256,7 +257,8 @@ def _read_json(values: list) -> tuple[set[str], set[str]]:
     listed = values[0] if len(values) == 1 and isinstance(values[0], list) else []
     if listed and all(type(number) is int for number in listed):
         return set(map(str, listed)), set()
-    ids, texts = set(), set()
+    ids: set[str] = set()
+    texts: set[str] = set()
     while values:
         value = values.pop()
         if isinstance(value, str):

@@ -113,6 +113,7 @@ def without_boilerplate(text: str) -> tuple[str, list[str]]:
     if not any(hint in tail for hint in _HINTS):
         return text, removed
     while end and (line := _LINE.search(text, max(0, end - _LONGEST), end)) is not None:
+        assert line.lastindex is not None  # each kind is a group
         end = line.start()
         while end and text[end - 1] == " ":
             end -= 1

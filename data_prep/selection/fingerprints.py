@@ -88,11 +88,10 @@ def signature(words: np.ndarray) -> np.ndarray:
     if not shingles.size:
         return shingles
     # Multiplication by an odd number is a permutation of the 32-bit numbers.
-    least = None
+    least = np.full(SLOTS, np.iinfo(np.uint32).max, np.uint32)
     for first in range(0, shingles.size, 256):  # the table must stay in the cache
         table = _FACTORS * shingles[None, first : first + 256]
-        block = table.min(axis=1)
-        least = block if least is None else np.minimum(least, block)
+        least = np.minimum(least, table.min(axis=1))
     return least
 
 

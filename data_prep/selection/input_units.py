@@ -15,7 +15,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,6 +38,9 @@ from tfbio.base.document_records import Document
 from tfbio.base.errors import DataError
 from tfbio.base.shards import write_shard
 from tfbio.formats import safe_xml
+
+if TYPE_CHECKING:
+    from apache_beam import pvalue
 
 # Characters of text in a small file, at most: PubMed's shipped ones have 0.75 for each compressed
 # byte, so those of 4 MB stay far below; a bomb does not.
@@ -67,7 +70,7 @@ class Reader:
 
 def read_input(
     job: tuple[int, list[bytes]], reader: Reader, partitions: int
-) -> Iterator[tuple[int, bytes]]:
+) -> Iterator[tuple[int, bytes] | pvalue.TaggedOutput[str, str]]:
     """Reads one input into units on disk, unless an interrupted run did, and yields their rows.
 
     An input is a large file or several small ones; a unit is some megabytes of its texts.
@@ -106,7 +109,9 @@ def _make_units(index: int, paths: Sequence[str], reader: Reader) -> dict[str, A
     Returns:
       The input's note: how many units and shards, the counts, and the problems.
     """
-    units, shards, counts, problems = 0, 0, Counter(), []
+    units, shards = 0, 0
+    counts: Counter[str] = Counter()
+    problems: list[tuple[str, str, str]] = []
     try:
         for rows, documents, names in _units(_candidates(paths, reader, counts, problems), reader):
             if units == UNITS_OF_INPUT:
@@ -145,6 +150,7 @@ def _candidates(
     for path in paths:
         name = messages.file_name(path)
         unknown: Counter[str] = Counter()
+        items: Iterable[articles.Candidate | pmc.Problem]
         items = texts.read(path, reader.selection, excluded, unknown)
         if reader.max_articles:
             items = itertools.islice(items, reader.max_articles)

@@ -105,7 +105,8 @@ def _verdicts(rows: np.ndarray) -> list[int]:
             verdicts.append(_DELETED)
         else:
             verdicts.append(_IN_PUBMED if index == inside else _SUPERSEDED)
-    spread = [verdicts[i] for i in {*kept, citation} - {None} if verdicts[i] in _SPREAD]
+    places = {*kept, citation}
+    spread = [verdicts[i] for i in places if i is not None and verdicts[i] in _SPREAD]
     if citation is not None and verdicts[citation] != _LANGUAGE:
         # PubMed says in which language an article is; a full text may not.
         spread = [verdict for verdict in spread if verdict != _LANGUAGE]

@@ -246,9 +246,8 @@ def _lay_out(
             segment += 2
     input_ids = np.full((len(examples), form.sequence_length), pad_id, form.id_type)
     segment_lengths = np.zeros((len(examples), 2 * form.documents), np.uint16)
-    spans = np.fromiter(chain.from_iterable(spans), np.int64, 2 * len(spans)).reshape(-1, 2)
-    segment_of = np.array(segment_of, np.int64)
-    _copy_spans(spans, segment_of, ids, used, input_ids, segment_lengths)
+    places = np.fromiter(chain.from_iterable(spans), np.int64, 2 * len(spans)).reshape(-1, 2)
+    _copy_spans(places, np.array(segment_of, np.int64), ids, used, input_ids, segment_lengths)
     rows = np.zeros(len(examples), form.row_type)
     rows["input_ids"] = input_ids
     rows["segment_lengths"] = segment_lengths
@@ -258,7 +257,14 @@ def _lay_out(
 
 
 @numba.njit
-def _copy_spans(spans, segment_of, ids, used, input_ids, segment_lengths):
+def _copy_spans(
+    spans: np.ndarray,
+    segment_of: np.ndarray,
+    ids: np.ndarray,
+    used: np.ndarray,
+    input_ids: np.ndarray,
+    segment_lengths: np.ndarray,
+) -> None:
     """Copies spans of `ids` to the rows of their segments; counts and marks the copied ids."""
     row = at = -1
     for span in range(len(spans)):

@@ -65,7 +65,7 @@ def pack(
     limit = most_pieces(max_length)
     while (head := pool.next_head()) is not None:
         pieces, used, room = [], [], max_length
-        choice = pool.part_of_head(head)
+        choice: tuple[int, int] | None = pool.part_of_head(head)
         while choice is not None:
             piece, places = pool.take(*choice)
             pieces.append(piece)

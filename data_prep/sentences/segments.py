@@ -151,6 +151,7 @@ def next_sentence(
     while first < len(bounds) - 1:
         last, middle = _gather(bounds, first, target_length, rng)
         start, label = bounds[first], 0
+        segments: tuple[Span, Span] | None
         if others and (last - first == 1 or rng.random() < 0.5):
             label = 1
             other = documents[(index + 1 + _below(others, rng)) % len(documents)]
@@ -191,7 +192,7 @@ def sentence_order(bounds: Bounds, max_length: int, rng: random.Random) -> Itera
         segments = _true_pair(bounds, first, middle, last)
         if segments is not None:
             label = int(rng.random() < 0.5)
-            yield _truncated(*(reversed(segments) if label else segments), room, rng, label)
+            yield _truncated(*(segments[::-1] if label else segments), room, rng, label)
         first = last
 
 

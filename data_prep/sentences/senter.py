@@ -10,7 +10,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -64,7 +64,13 @@ def can_read(nlp: spacy.Language) -> bool:
       nlp: the pipeline, whose model must have the layers that `Senter` knows.
     """
     known = nlp.lang == "en" and nlp.pipe_names == ["senter"]
-    return known and bool(_SENTER.fullmatch(nlp.get_pipe("senter").model.name))
+    return known and bool(_SENTER.fullmatch(_model(nlp).name))
+
+
+def _model(nlp: spacy.Language) -> Any:
+    """Returns the model in a pipeline's `senter`, a class without types."""
+    senter: Any = nlp.get_pipe("senter")
+    return senter.model
 
 
 class Senter:
@@ -93,19 +99,20 @@ class Senter:
         from spacy.tokenizer import Tokenizer
 
         self._nlp = nlp
-        self._model = model = nlp.get_pipe("senter").model
+        self._model = model = _model(nlp)
         embed, encode = model.get_ref("tok2vec").layers
         self._features = embed.layers[0].attrs["columns"]
         # spaCy computes 23 properties of every new word (does it look like an address?), of which
         # the model reads 4: without the others a new word takes half the time.
-        getters = nlp.vocab.lex_attr_getters
-        nlp.vocab.lex_attr_getters = {IDS[f]: getters[IDS[f]] for f in self._features}
+        vocab: Any = nlp.vocab  # its types lack the getters
+        getters = vocab.lex_attr_getters
+        vocab.lex_attr_getters = {IDS[f]: getters[IDS[f]] for f in self._features}
         # A new tokenizer reads its 400 special cases once; the old one would read them anew for
         # each of these functions that is set, which takes a sixth of a second.
-        rules = nlp.tokenizer
+        rules: Any = nlp.tokenizer
         suffixes = re.compile(f"{rules.suffix_search.__self__.pattern}|{_PERIOD}")
         nlp.tokenizer = Tokenizer(
-            nlp.vocab,
+            vocab,
             rules.rules,
             prefix_search=_unless_letters(rules.prefix_search, None),
             suffix_search=_unless_letters(suffixes.search, None),
@@ -234,8 +241,8 @@ class Senter:
         rows = [row_of.setdefault(token.tobytes(), len(row_of)) for token in features]
         self._tokens.append(np.stack([place - begins[word], ends, closes, rows], axis=1))
         if len(row_of) > before:
-            new = b"".join(islice(row_of, before, None))
-            new = np.frombuffer(new, features.dtype).reshape(-1, features.shape[1])
+            added = b"".join(islice(row_of, before, None))
+            new = np.frombuffer(added, features.dtype).reshape(-1, features.shape[1])
             self._vectors.append(self._mixed.predict(self._hashed.predict(new)))
 
     def _forget(self) -> None:

@@ -16,7 +16,7 @@ import importlib.metadata
 import importlib.util
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from data_prep.sentences import senter
 from tfbio.base import errors, idle_packages
@@ -139,7 +139,8 @@ def _pipeline(name: str) -> spacy.Language:
             raise errors.UsageError(
                 f"--sentence_splitter={name}: this spaCy pipeline does not find sentences."
             )
-    nlp.tokenizer.max_cache_size = _MOST_WORDS
+    tokenizer: Any = nlp.tokenizer
+    tokenizer.max_cache_size = _MOST_WORDS
     return nlp
 
 

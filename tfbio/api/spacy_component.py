@@ -106,7 +106,7 @@ class TfbioNer:
         overwrite_ents: bool,
         alignment_mode: Literal["strict", "contract", "expand"],
     ):
-        given = model if isinstance(model, dict) else {"path": model}
+        given: dict[str, Any] = model if isinstance(model, dict) else {"path": model}
         if not given.get("path"):
             raise UserError(f"{name} needs a model: write {_EXAMPLE}, with the path of yours.")
         if unknown := given.keys() - {"path", "settings"}:
@@ -120,7 +120,7 @@ class TfbioNer:
         self.overwrite_ents = overwrite_ents
         self.alignment_mode = alignment_mode
         self._path = file_paths.absolute(given["path"])
-        self._settings = given.get("settings", {})
+        self._settings: dict[str, Any] = given.get("settings", {})
         self._model: Model | None = None
         self._has_warned = False
         self._handle_error: Callable = util.raise_error
@@ -197,13 +197,13 @@ class TfbioNer:
             }
             if self.set_ents:
                 attrs["moved"], attrs["dropped"] = self._set_ents(doc, entities)
-            spans = [_span(doc, entity, "expand") for entity in entities]
+            spans = [span for x in entities if (span := _span(doc, x, "expand"))]
             group = SpanGroup(doc, name=self.spans_key, spans=spans, attrs=attrs)
             doc.spans[self.spans_key] = group
 
     def _set_ents(self, doc: Doc, entities: Sequence["Entity"]) -> tuple[int, int]:
         """Sets `doc.ents`, and returns how many entities were moved, and how many dropped."""
-        aligned = {}  # two with the same tokens and label are one
+        aligned: dict[Span, Entity] = {}  # two with the same tokens and label are one
         for entity in entities:
             if span := _span(doc, entity, self.alignment_mode):
                 aligned.setdefault(span, entity)
@@ -237,6 +237,7 @@ class TfbioNer:
 
         model = self.load()
         predictor = model.predictor
+        assert predictor is not None  # a model that finds entities has one
         settings = fine_tuned.read_settings(model.path)
         # The vocabulary is found in the run of the trial.
         run = checkpoint_source.run_of(model.path)

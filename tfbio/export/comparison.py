@@ -11,7 +11,7 @@ from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.task_model import TaskModel
 from tfbio.objectives.electra import Electra
-from tfbio.objectives.masked_language_model import MaskedLanguageModel
+from tfbio.objectives.masked_language_model import MaskedLanguageModel, MaskedLanguageModelHead
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -147,12 +147,12 @@ def pretraining_logits(
     ids = inputs[0]
     everywhere = tf.tile(tf.range(ids.shape[1])[tf.newaxis], [ids.shape[0], 1])
 
-    def word_scores(encoder: Encoder, head) -> tf.Tensor:
+    def word_scores(encoder: Encoder, head: MaskedLanguageModelHead) -> tf.Tensor:
         return head(encoder(*inputs), everywhere, encoder.embeddings.word)
 
     if isinstance(model, Electra):
         values = [model.discriminate(model.encoder(*inputs))]
-        if model.generator_head is not None:
+        if model.generator is not None and model.generator_head is not None:
             values.append(word_scores(model.generator, model.generator_head))
         return values
     values = [word_scores(model.encoder, model.head)]

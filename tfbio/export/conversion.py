@@ -97,7 +97,7 @@ def _write_electra(folder: str, model: Electra, lower_case: bool, vocab_file: Pa
     hugging_face_weights.write(
         folder, "ElectraForPreTraining", model.encoder.config, names, vocab_file, lower_case
     )
-    if model.generator_head is None:
+    if model.generator is None or model.generator_head is None:
         return
     hugging_face_settings.check_family("electra", config.generator, with_word_head=True)
     names = weight_names.of_encoder(model.generator, "electra")
@@ -201,6 +201,7 @@ def to_tfbio_with_optimizer(
       OSError: the folder cannot be written.
     """
     prefix = tensorflow1_checkpoint.find(source)
+    assert prefix is not None, source  # which `has_state`
     folder = os.path.dirname(prefix)
     vocab_file = vocabularies.find_vocabulary(folder)
     if settings is None:

@@ -13,13 +13,15 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 import tfbio
 from tfbio.base import file_paths, storage
+from tfbio.base.config import BaseSettings
 from tfbio.export import reproduction
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.task_types import finetuning_files
@@ -108,19 +110,19 @@ def write(folder: str | os.PathLike, source: str, publication: Publication = NOT
         (architecture,) = json.load(file)["architectures"]
     pipeline = next(_PIPELINES[end] for end in _PIPELINES if architecture.endswith(end))
     if fine_tuned.is_one(source):
-        settings, scores = fine_tuned.read_settings(source), finetuning_files.read_trial(source)
-        name = f"{settings.task}, seed {scores.seed}"
-        header = _header(pipeline, settings.task, publication, "fine-tuning")
+        run, scores = fine_tuned.read_settings(source), finetuning_files.read_trial(source)
+        name = f"{run.task}, seed {scores.seed}"
+        header = _header(pipeline, run.task, publication, "fine-tuning")
         header.metrics, header.model_name = list(scores.test), name
-        header.eval_results = _results(pipeline, settings.task, scores, publication)
-        parts = _of_trial(source, settings, scores)
-        hparams = reproduction.of_trial(settings, scores.seed)
+        header.eval_results = _results(pipeline, run.task, scores, publication)
+        parts = _of_trial(source, run, scores)
+        hparams = reproduction.of_trial(run, scores.seed)
     else:
         settings = checkpoint_settings.read_settings(source)
-        header = _header(pipeline, settings["objective"], publication, "pre-training")
-        name = {"electra": "ELECTRA's discriminator", "mlm": "Masked language model"}.get(
-            settings["objective"], settings["objective"]
-        )
+        objective: str = settings["objective"]
+        header = _header(pipeline, objective, publication, "pre-training")
+        names = {"electra": "ELECTRA's discriminator", "mlm": "Masked language model"}
+        name = names.get(objective, objective)
         parts = _of_run(source, settings)
         hparams = reproduction.of_pretraining(checkpoint_settings.pretraining_config(settings))
     lines = ["---", header.to_yaml(), "---", "", f"# {name}", ""]
@@ -144,7 +146,7 @@ def _header(pipeline: str, tag: str, publication: Publication, training_type: st
     # The hub has the hardware among the emissions (its specification, modelcard.md).
     emissions = {"emissions": publication.co2_grams, "hardware_used": publication.hardware}
     emissions = {name: value for name, value in emissions.items() if value not in (None, "")}
-    more = {}
+    more: dict[str, Any] = {}
     if emissions:
         more["co2_eq_emissions"] = {**emissions, "training_type": training_type}
     return ModelCardData(
@@ -217,7 +219,7 @@ def _of_run(source: str, settings: dict) -> Iterator[str]:
     steps = _step(source)
     yield from ["", "## Pretraining", ""]
     yield f"{steps:,} of {config.num_train_steps:,} steps of {config.train_batch_size:,} examples."
-    data, seen, first = settings["data"], 0, 0
+    data, seen, first = settings["data"], 0.0, 0
     for (length, last), name in zip(config.phases(), config.phase_names(), strict=True):
         here = max(0, min(steps, last) - first) * config.train_batch_size * length
         counts = data.get(name, {})
@@ -257,8 +259,8 @@ def _of_trial(source: str, settings: RunConfig, scores: TrialScores) -> Iterator
     yield f"The weights are those after step {scores.step:,}, of seed {scores.seed}."
     yield from _recipe(settings, FinetuningConfig())
     yield from ["", "## Data", ""]
-    rows = [(split, f"`{value}`") for split, value in settings.data_sha256.items()]
-    yield from _table(("split", "SHA-256 of the file"), rows)
+    hashes = [(split, f"`{value}`") for split, value in settings.data_sha256.items()]
+    yield from _table(("split", "SHA-256 of the file"), hashes)
     yield from ["", "## Scores", ""]
     rows = [
         (metric, f"{scores.dev[metric]:.4f}", f"{value:.4f}")
@@ -278,7 +280,9 @@ def _of_trial(source: str, settings: RunConfig, scores: TrialScores) -> Iterator
         ]
 
 
-def _recipe(config, default: PretrainingConfig | FinetuningConfig) -> Iterator[str]:
+def _recipe(
+    config: PretrainingConfig | FinetuningConfig, default: PretrainingConfig | FinetuningConfig
+) -> Iterator[str]:
     """Yields a table of the settings that are not the defaults of this version."""
     rows = list(_differing(config, default))
     yield from ["", "## Recipe", ""]
@@ -293,13 +297,15 @@ def _recipe(config, default: PretrainingConfig | FinetuningConfig) -> Iterator[s
     yield from _table(("setting", "value", "default"), rows)
 
 
-def _differing(config, default, prefix: str = "") -> Iterator[tuple[str, str, str]]:
+def _differing(
+    config: BaseSettings, default: BaseSettings, prefix: str = ""
+) -> Iterator[tuple[str, str, str]]:
     """Yields name, value and default of each setting of learning that is not the default."""
     for field in dataclasses.fields(default):
         value, usual = getattr(config, field.name), getattr(default, field.name)
         if field.name in ("comment", "run") or value == usual:
             continue
-        if dataclasses.is_dataclass(value):
+        if isinstance(value, BaseSettings):
             yield from _differing(value, usual, f"{prefix}{field.name}.")
         else:
             yield f"`{prefix}{field.name}`", json.dumps(value), json.dumps(usual)
@@ -319,7 +325,7 @@ def _how_to_load(architecture: str) -> list[str]:
     ]
 
 
-def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
+def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
     """Yields the lines of a table."""
     for row in (header, ("---",) * len(header), *rows):
         yield f"| {' | '.join(row)} |"

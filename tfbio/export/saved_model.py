@@ -197,7 +197,9 @@ def _encoder_functions(
             "truncated": tokens.row_lengths() > length - 2,
         }
 
-    def of_ids(input_ids, input_mask, segment_ids) -> dict[str, tf.Tensor]:
+    def of_ids(
+        input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
         return outputs(input_ids, input_mask, segment_ids)
 
     names = ("input_ids", "input_mask", "segment_ids")

@@ -189,17 +189,18 @@ def _require_bars(examples: Sequence[LabelledText]) -> None:
 
     What is on either side of it must be a label by itself: a comma may be a part of a label.
     """
-    if any(len(example.label) > 1 for example in examples):
+    cells = [(x.where, x.label) for x in examples if isinstance(x.label, tuple)]
+    if any(len(labels) > 1 for _, labels in cells):
         return
-    single = {label for example in examples for label in example.label}
-    for example in examples:
-        for cell, separator in itertools.product(example.label, ";,"):
-            labels = [label.strip() for label in cell.split(separator)]
-            if len(labels) > 1 and single.issuperset(labels):
+    single = {label for _, labels in cells for label in labels}
+    for where, labels in cells:
+        for cell, separator in itertools.product(labels, ";,"):
+            parts = [part.strip() for part in cell.split(separator)]
+            if len(parts) > 1 and single.issuperset(parts):
                 raise mistake(
-                    example.where,
+                    where,
                     f"{cell!r:.60} has the labels of a text with {separator!r} between them: write "
-                    f"bars, {'|'.join(labels)!r:.60}",
+                    f"bars, {'|'.join(parts)!r:.60}",
                 )
 
 

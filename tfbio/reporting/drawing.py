@@ -19,6 +19,7 @@ from tfbio.base import storage
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from matplotlib.typing import RcKeyType
 
 # The width of a figure in inches: one column, or two with the space between.
 COLUMN, PAGE = 3.5, 7.2
@@ -40,7 +41,7 @@ _SVG_METADATA = ("Creator", "Date", "Format", "Type")
 # Metrics that are no shares.
 CORRELATIONS = ("pearson", "spearman")
 
-_STYLE: dict[str, Any] = {
+_STYLE: dict[RcKeyType, Any] = {
     "font.size": _POINTS,
     **dict.fromkeys(
         ("axes.titlesize", "axes.labelsize", "xtick.labelsize", "ytick.labelsize"), _POINTS

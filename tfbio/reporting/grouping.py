@@ -10,6 +10,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from tfbio.base.errors import UserError
 from tfbio.reporting import published, test_sets
 from tfbio.reporting.results import Run
+from tfbio.task_types.metrics import Scores
 
 KNOWN = (*published.BLURB, *published.BLUE, *published.OTHERS)
 
@@ -172,21 +174,20 @@ def _require_one(one: Run, other: Run, what: str = "") -> None:
         )
 
 
-class _FoldScores:
-    """Scores a draw of the examples of all folds by the folds' mean; see `metrics.Scores`."""
+def _scores_of_folds(folds: Sequence[Run]) -> Scores:
+    """Returns the scores that a draw of the examples of all folds has: the folds' mean."""
+    sizes = [run.scores[0].size for run in folds]
+    ends = np.cumsum(sizes)[:-1]
 
-    def __init__(self, folds: Sequence[Run]):
-        self._folds = folds
-        sizes = [run.scores[0].size for run in folds]
-        self._ends = np.cumsum(sizes)[:-1]
-        self.size = sum(sizes)
-        self.drawable = frozenset.intersection(*(run.scores[0].drawable for run in folds))
-
-    def drawn(self, name: str, times: np.ndarray) -> float:
+    def drawn(name: str, _: np.ndarray, times: np.ndarray) -> float:
         """Returns the mean over folds and seeds of a figure; times: float64 [size], of a draw."""
-        parts = zip(self._folds, np.split(times, self._ends), strict=True)
+        parts = zip(folds, np.split(times, ends), strict=True)
         means = [np.mean([own.drawn(name, x) for own in run.scores]) for run, x in parts]
         return float(np.mean(means))
+
+    names = sorted(frozenset.intersection(*(run.scores[0].drawable for run in folds)))
+    # What is counted of each example is in the scores of its fold.
+    return Scores({name: (np.zeros(sum(sizes)), partial(drawn, name)) for name in names})
 
 
 def joined(folds: Sequence[Run], task: str) -> Run:
@@ -208,17 +209,18 @@ def joined(folds: Sequence[Run], task: str) -> Run:
         return [{x: float(np.mean([y[x] for y in own])) for x in own[0]} for own in rows]
 
     first = folds[0]
+    trivial = [run.trivial for run in folds if run.trivial]
     return dataclasses.replace(
         first,
         folder=", ".join(dict.fromkeys(run.folder for run in folds)),
         task=task,
         tests=means([run.tests for run in folds]),
         examples=[example for run in folds for example in run.examples],
-        scores=[_FoldScores(folds)],
+        scores=[_scores_of_folds(folds)],
         devs=means([run.devs for run in folds]) if all(run.devs for run in folds) else (),
         match=test_sets.Match(),
         part_of=first.task,
         outcomes=sum((Counter(run.outcomes) for run in folds), Counter()),
-        trivial=joined([run.trivial for run in folds], task) if first.trivial else None,
+        trivial=joined(trivial, task) if trivial else None,
         folds=folds,
     )

@@ -16,6 +16,7 @@ from tfbio.reporting.published import Column
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 # A panel's height in inches, how many letters fit beside it, and how many stand side by side on two
 # columns.
@@ -40,16 +41,22 @@ def draw_pretraining(logged: Mapping[str, Mapping[str, Curve]], folder: Path) ->
     """
     drawn = [own for own in curves.PRETRAINING_SCALARS if own[0] in logged["heldout"]]
     with drawing.style():
-        figure, panels = _figure_of(len(drawn))
-        handles = []
+        figure, panels, inches = _figure_of(len(drawn))
+        handles: list[Line2D] = []
         for axes, (tag, name, unit) in zip(panels, drawn, strict=True):
             handles = []
             for split, label, marker in (("train", "training", ""), ("heldout", "held out", "o")):
                 points = logged[split].get(tag, [])
                 color, line = (drawing.VERMILLION, "--") if marker else (drawing.BLUE, "-")
-                style = {"color": color, "linestyle": line, "marker": marker, "label": label}
-                handles += axes.plot([x for x, _ in points], [y for _, y in points], **style)
-            _name(axes, f"{name[0].upper()}{name[1:]}", unit)
+                handles += axes.plot(
+                    [x for x, _ in points],
+                    [y for _, y in points],
+                    color=color,
+                    linestyle=line,
+                    marker=marker,
+                    label=label,
+                )
+            _name(axes, f"{name[0].upper()}{name[1:]}", unit, inches)
         drawing.legend(figure, handles, 2)
         return drawing.save(figure, folder, "pretraining", "Learning curves of pretraining")
 
@@ -79,7 +86,7 @@ def draw_finetuning(columns: Sequence[Column], models: Models, folder: Path) -> 
     if not shown:
         return None
     with drawing.style():
-        figure, panels = _figure_of(2 * len(shown), wide=4)
+        figure, panels, inches = _figure_of(2 * len(shown), wide=4)
         handles: dict[str, Any] = {}
         for place, column in enumerate(shown):
             train, dev = panels[2 * place : 2 * place + 2]
@@ -91,14 +98,19 @@ def draw_finetuning(columns: Sequence[Column], models: Models, folder: Path) -> 
                     handles[name] = _plot(dev, trial.get(column.metric, []), 100, style)
             # The only evaluation may be the last one.
             dev.sharex(train)
-            _name(train, column.title, f"training loss ({_unit_of_loss(column.metric)})")
-            _name(dev, column.title, f"dev {drawing.metric_name(column.metric)}")
+            unit = f"training loss ({_unit_of_loss(column.metric)})"
+            _name(train, column.title, unit, inches)
+            _name(dev, column.title, f"dev {drawing.metric_name(column.metric)}", inches)
         drawing.legend(figure, list(handles.values()), 4)
         return drawing.save(figure, folder, "fine_tuning", "Learning curves of fine-tuning")
 
 
-def _figure_of(panels: int, wide: int = _WIDE) -> tuple[Figure, list[Axes]]:
-    """Makes a figure of so many panels and a legend: one column wide for one or two."""
+def _figure_of(panels: int, wide: int = _WIDE) -> tuple[Figure, list[Axes], float]:
+    """Makes a figure of so many panels and a legend: one column wide for one or two.
+
+    Returns:
+      The figure, its panels, and the inches that one has of its width.
+    """
     from matplotlib.figure import Figure
 
     width = drawing.COLUMN if panels <= 2 and wide > 2 or panels == 1 else drawing.PAGE
@@ -106,7 +118,8 @@ def _figure_of(panels: int, wide: int = _WIDE) -> tuple[Figure, list[Axes]]:
     high = -(-panels // wide)
     figure = Figure(figsize=(width, _HEIGHT * high + 2 * drawing.LINE), layout="constrained")
     grid = figure.add_gridspec(high, wide)
-    return figure, [figure.add_subplot(grid[i // wide, i % wide]) for i in range(panels)]
+    axes = [figure.add_subplot(grid[i // wide, i % wide]) for i in range(panels)]
+    return figure, axes, width / wide
 
 
 def _plot(axes: Axes, points: Curve, scale: float, style: dict[str, Any]) -> Any:
@@ -128,13 +141,12 @@ def _unit_of_loss(metric: str) -> str:
     return "squared error" if metric in drawing.CORRELATIONS else "nats"
 
 
-def _name(axes: Axes, title: str, unit: str) -> None:
-    """Names a panel and its axes; three numbers fit below it."""
+def _name(axes: Axes, title: str, unit: str, inches: float) -> None:
+    """Names a panel, so wide, and its axes; three numbers fit below it."""
     axes.locator_params(axis="x", nbins=3)
     axes.locator_params(axis="y", nbins=5)
-    width = axes.figure.get_size_inches()[0] / axes.get_gridspec().ncols
     # Beside the panel stand numbers, and the name of their axis on two lines.
-    title = drawing.title(title, width - 0.6)
+    title = drawing.title(title, inches - 0.6)
     axes.set(xlabel="step", ylabel=textwrap.fill(unit, _LETTERS_HIGH), title=title)
     axes.grid()
     axes.set_axisbelow(True)

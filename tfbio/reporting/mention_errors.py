@@ -181,8 +181,16 @@ def _draw_bars(axes: Axes, groups: Groups, axis: str) -> set[str]:
             for x, own in zip(counts, groups.values(), strict=True)
         ]
         color, hatch = _LOOKS[kind]
-        style = {"color": color, "hatch": hatch, "edgecolor": "black", "linewidth": 0.4}
-        axes.barh(range(len(names)), parts, 0.75, left=left, **style)
+        axes.barh(
+            range(len(names)),
+            parts,
+            0.75,
+            left=left,
+            color=color,
+            hatch=hatch,
+            edgecolor="black",
+            linewidth=0.4,
+        )
         left = [x + y for x, y in zip(left, parts, strict=True)]
     # Behind this line nothing is true.
     axes.axvline(100, color="black", linewidth=0.8)

@@ -122,7 +122,7 @@ def blurb_score(figures: Mapping[str, float]) -> float:
     Raises:
       KeyError: the score of a data set is missing.
     """
-    types = {column.type: [] for column in BLURB}
+    types: dict[str, list[float]] = {column.type: [] for column in BLURB}
     for column in BLURB:
         types[column.type].append(figures[column.title])
     return statistics.fmean(map(statistics.fmean, types.values()))

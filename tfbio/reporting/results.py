@@ -78,7 +78,7 @@ class Run:
     task: str
     metric: str
     tests: list[dict[str, float]]
-    examples: list[Example]
+    examples: Sequence[Example]
     scores: Sequence[Scores] = ()
     data_set: str = ""
     data: str = ""
@@ -186,7 +186,7 @@ def figures(run: Run, metric: str, baseline: Run | None = None) -> dict[str, str
       ResultsError: see `p_value`.
     """
     values = 100 * run.values(metric)
-    row = {
+    row: dict[str, str | int | float] = {
         "model": run.name,
         "task": run.part_of or run.task,
         "metric": metric,

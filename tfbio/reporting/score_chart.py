@@ -78,18 +78,19 @@ def draw(
         grid = figure.add_gridspec(len(rows), wide, height_ratios=heights)
         marks: dict[str, Any] = {}
         for row, (shown, own) in enumerate(rows):
-            first = None
+            panels: list[Axes] = []
             for place, column in enumerate(shown):
+                first = panels[0] if panels else None
                 axes = figure.add_subplot(grid[row, place], sharey=first)
-                first = first or axes
-                axes.tick_params(labelleft=axes is first, length=0, axis="y")
+                axes.tick_params(labelleft=first is None, length=0, axis="y")
+                panels.append(axes)
                 _draw_panel(axes, column, own, figures, marks)
                 axes.locator_params(axis="x", nbins=numbers)
                 _draw_trivial(axes, column, trivial, marks)
                 axes.set_title(drawing.title(column.title, inches))
                 words = axes.get_xlabel().split("\n")
                 axes.set_xlabel("\n".join(textwrap.fill(line, letters) for line in words))
-            _name_rows(first, own)
+            _name_rows(panels[0], own)
         handles = [marks[series] for series in _SERIES if series in marks]
         drawing.legend(figure, handles, 2 if width == drawing.COLUMN else 4)
         said = "Scores on the test sets beside the published ones"
@@ -147,11 +148,21 @@ def _draw_panel(
       marks: name of a series -> a handle for the legend; grows.
     """
     title = column.title
-    places = [place for place, (_, own) in enumerate(rows) if own and title in own]
-    if places:
-        values = [float(rows[place][1][title]) for place in places]
-        style = {"color": drawing.GREY, "marker": "o", "linestyle": "", "fillstyle": "none"}
-        (marks["published"],) = axes.plot(values, places, label="published", **style)
+    printed = {
+        place: float(others[title])
+        for place, (_, others) in enumerate(rows)
+        if others and title in others
+    }
+    if printed:
+        (marks["published"],) = axes.plot(
+            list(printed.values()),
+            list(printed),
+            label="published",
+            color=drawing.GREY,
+            marker="o",
+            linestyle="",
+            fillstyle="none",
+        )
     own = {one["model"]: one for one in figures if one["data_set"] == title}
     for place, (name, others) in enumerate(rows):
         if others is not None or name not in own:
@@ -159,12 +170,20 @@ def _draw_panel(
         one = own[name]
         mean, label = one["figure"], "our mean, 95 % interval" if "low" in one else "our mean"
         ends = [[max(0, mean - one.get("low", mean))], [max(0, one.get("high", mean) - mean)]]
-        style = {"fmt": "o", "color": drawing.BLUE, "capsize": 2, "zorder": 3}
-        marks["our mean"] = axes.errorbar(mean, place, xerr=ends, label=label, **style)
+        marks["our mean"] = axes.errorbar(
+            mean, place, xerr=ends, label=label, fmt="o", color=drawing.BLUE, capsize=2, zorder=3
+        )
         values = [float(value) for value in one["values"].split()]
-        style = {"color": drawing.VERMILLION, "marker": "|", "linestyle": "", "zorder": 4}
         label = "each fold" if "folds" in one else "each seed"
-        (marks[label],) = axes.plot(values, [place + 0.33] * len(values), label=label, **style)
+        (marks[label],) = axes.plot(
+            values,
+            [place + 0.33] * len(values),
+            label=label,
+            color=drawing.VERMILLION,
+            marker="|",
+            linestyle="",
+            zorder=4,
+        )
     axes.margins(x=0.08)
     axes.set_xlabel(drawing.metric_name(column.metric))
     axes.grid(axis="both")
@@ -180,8 +199,9 @@ def _draw_trivial(
     answer = trivial[column]
     low, high = axes.get_xlim()
     if low <= answer <= high:
-        style = {"color": drawing.BLACK, "linestyle": "--", "linewidth": 0.8}
-        marks["trivial"] = axes.axvline(answer, label="trivial", **style)
+        marks["trivial"] = axes.axvline(
+            answer, label="trivial", color=drawing.BLACK, linestyle="--", linewidth=0.8
+        )
     axes.set_xlabel(f"{axes.get_xlabel()}\ntrivial: {answer:.2f}")
 
 

@@ -312,8 +312,8 @@ def csv_text(
     writer.writerows(figures)
     for column, run in trivial_runs(columns, models).items():
         row = {"model": run.name, "task": run.part_of or run.task, "data_set": column.title}
-        row |= {"metric": column.metric, "figure": percent(column, run), "source": run.folder}
-        writer.writerow(row)
+        figure = percent(column, run)
+        writer.writerow(row | {"metric": column.metric, "figure": figure, "source": run.folder})
     for title, task, metric, *_ in columns:
         for model in beside:
             if title in model.figures:

@@ -46,8 +46,8 @@ def trivial_runs(columns: Sequence[Column], models: Models) -> dict[Column, Run]
     trivial: dict[Column, Run] = {}
     for column in columns:
         for runs in models.values():
-            if column.task in runs and runs[column.task].trivial:
-                trivial.setdefault(column, runs[column.task].trivial)
+            if column.task in runs and (run := runs[column.task].trivial):
+                trivial.setdefault(column, run)
     return trivial
 
 

@@ -6,19 +6,22 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-_LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    # After a line's end these would begin an argument, or be one.
-    "[": "{[}",
-    "*": "{*}",
-    # Other characters in LaTeX's own fonts.
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "`": "{`}",  # with ? or ! before it another character
-}
+_LATEX = str.maketrans(
+    {
+        **{character: f"\\{character}" for character in "&%$#_{}"},
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        # After a line's end these would begin an argument, or be one.
+        "[": "{[}",
+        "*": "{*}",
+        # Other characters in LaTeX's own fonts.
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        "`": "{`}",  # with ? or ! before it another character
+    }
+)
 # Headings of columns of words.
 _TEXT = (
     *("data set", "model", "metric", "against", "figure", "label", "true label", "type"),
@@ -64,7 +67,7 @@ def markdown(table: Table) -> str:
 
 def _latex_text(text: str) -> str:
     """Returns text that LaTeX shows as it is; hyphens in a row would join to a dash."""
-    return re.sub("-(?=-)", "-{}", text.translate(str.maketrans(_LATEX)))
+    return re.sub("-(?=-)", "-{}", text.translate(_LATEX))
 
 
 def latex(table: Table) -> str:

@@ -27,7 +27,7 @@ from absl import flags
 
 from tfbio.base import cli, errors, storage
 from tfbio.formats.splits import find_split
-from tfbio.formats.task_examples import Example
+from tfbio.formats.task_examples import Example, LabelledText, TaggedSentence
 from tfbio.task_types import tag_schemes, task_table
 
 _TABLE = Path(__file__).with_suffix(".json")
@@ -206,9 +206,11 @@ def _by_count(task: str, examples: Sequence[Example], of: int) -> Match:
     expected, unit = COUNTS[task]
     count = len(examples)
     if unit == "test mentions":
-        count = sum(len(tag_schemes.entities(example.tags)) for example in examples)
+        tagged = [x for x in examples if isinstance(x, TaggedSentence)]
+        count = sum(len(tag_schemes.entities(x.tags)) for x in tagged)
     elif unit == "test relations":
-        count = sum(example.label != "false" for example in examples)
+        labelled = [x for x in examples if isinstance(x, LabelledText)]
+        count = sum(x.label != "false" for x in labelled)
     if count == expected:
         return Match(unverified=f"{count:,} {unit}, as published, which were not at hand")
     if of == expected > count:
@@ -242,7 +244,7 @@ def _write_table(sets: Sequence[str], output: str) -> None:
             )
         task, fold, folder = match.groups()
         one = describe(task, task_table.TASKS[task].read(find_split(folder, "test")))
-        row = one._replace(sample=" ".join(one.sample))._asdict()
+        row = one._asdict() | {"sample": " ".join(one.sample)}
         table.setdefault(task, {})[f"fold {fold}" if fold else ""] = row
     storage.write_text(Path(output), json.dumps(table, indent=1) + "\n")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import glob
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -174,7 +174,7 @@ class _Run:
             print(f"{done:,} of {len(jobs):,} files are complete and are kept", flush=True)
         self._progress = AnnotationProgress(self.left, done + len(self._bad))
         self._agreed: ModelFacts | None = None
-        self._seconds: Counter[str] = Counter()
+        self._seconds: defaultdict[str, float] = defaultdict(float)
         self._deaths: list[str] = []
         self._missing = {job.name for job in self.left}
         self._cores = 1
@@ -215,7 +215,8 @@ class _Run:
 
     def done(self, job: Job, note: AnnotatedFile) -> None:
         """See `annotation_processes.Listener`."""
-        self._seconds.update(note.seconds)
+        for step, seconds in note.seconds.items():
+            self._seconds[step] += seconds
         self._missing.discard(job.name)
         self._tell(note)
         self._progress.finished(job, note.output.records if note.output else 0)

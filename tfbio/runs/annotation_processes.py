@@ -191,12 +191,14 @@ def _hear(worker: _Worker, queue: collections.deque[Job], listener: Listener) ->
     if kind == "failed":
         raise content[0]
     if kind == "progress":
+        assert worker.job is not None
         listener.progress(worker.job, *content)
         return True
     if kind == "loaded":
         worker.send(listener.ready(*content))
         return True
     if kind == "done":
+        assert worker.job is not None
         listener.done(worker.job, *content)
     if worker.next_job(queue):
         return True
@@ -217,7 +219,7 @@ def _signals_wait() -> Iterator[None]:
     def note(number: int, _: object) -> None:
         sent.append(number)
 
-    handlers = {}
+    handlers: dict[int, Callable[[int, object], None]] = {}
     if threading.current_thread() is threading.main_thread():
         handlers[signal.SIGTERM] = note
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:

@@ -149,7 +149,7 @@ class Finetuner(Inference):
         self._seed = tf.constant(seed)
         self._batches = order.reshape(-1, self.config.train_batch_size)
         if self.fixed_shapes:
-            packer = self._training_packer = self._fixed_packer(features, self._batches)
+            packer = self._packer_of_shapes = self._fixed_packer(features, self._batches)
             left = self._batches[int(self.step.numpy()) :]
             # The next batches are packed while the device works on these.
             self._packed = prefetching.ahead(
@@ -195,8 +195,8 @@ class Finetuner(Inference):
             tf.constant(numbers),
             tf.constant(num_steps),
             self._seed,
-            self._training_packer.shapes,
-            self._training_packer.token_arrays,
+            self._packer_of_shapes.shapes,
+            self._packer_of_shapes.token_arrays,
         )
 
     def _fixed_packer(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import os
 from pathlib import Path
 
 import numpy as np
@@ -75,7 +74,7 @@ def draw(examples: dict[str, list[Example]], config: FinetuningConfig) -> dict[s
 
 
 def load_tokenizer(
-    vocabulary: str | os.PathLike,
+    vocabulary: Path,
     encoder_config: EncoderConfig,
     lower_case: bool,
     task_type: TaskType,
@@ -207,7 +206,7 @@ def unknown_share(features: Features, tokenizer: tokenization.Tokenizer) -> floa
 def _lacks_targets(trained: Features) -> bool:
     """Returns True if tokens have targets, and none of any window has one."""
     targets = trained.per_token.get("targets")
-    return bool(targets) and all((own == NO_TARGET).all() for own in targets.values)
+    return targets is not None and all((own == NO_TARGET).all() for own in targets.values)
 
 
 def count_steps(config: FinetuningConfig, trained: Features) -> int:

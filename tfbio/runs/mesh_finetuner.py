@@ -24,9 +24,14 @@ class MeshFinetuner(MeshInference, Finetuner):
       config, encoder_config, task_type, pad_id, num_steps: see `Finetuner`.
       strategy: has the mesh.
 
+    Attributes:
+      on_mesh: the `Finetuner` whose variables are the mesh's.
+
     Raises:
       UsageError: the encoder does not divide by the devices.
     """
+
+    on_mesh: Finetuner
 
     def __init__(
         self,

@@ -110,8 +110,9 @@ def files_in(folder: str) -> list[str]:
     if os.path.isdir(folder):
         if os.path.exists(os.path.join(folder, MANIFEST)):
             return []
-        files = [str(path) for path in Path(folder).iterdir() if _ORIGINAL.fullmatch(path.name)]
-        wanted = {int(_ORIGINAL.fullmatch(os.path.basename(file))[2]) for file in files}
+        matches = {str(path): _ORIGINAL.fullmatch(path.name) for path in Path(folder).iterdir()}
+        files = [file for file, match in matches.items() if match]
+        wanted = {int(match[2]) for match in matches.values() if match}
         if files and wanted != {len(files)}:
             raise DataError(
                 f"{folder} holds {len(files)} of {max(wanted)} files of examples: add the others, "

@@ -158,7 +158,7 @@ class Texts:
         """
         counts: Counter[str] = Counter()
         with storage.written_whole(output) as stream:
-            for record in predictor.label(text.items, show=True):
+            for record in predictor.label(list(text.items), show=True):
                 label = record["label"]
                 if not isinstance(label, float):
                     counts.update([label] if isinstance(label, str) else label)
@@ -213,7 +213,8 @@ class Questions:
           output: the path of the file.
           form: not used.
         """
-        answered = list(zip(text.items, predictor.answer(text.items, show=True), strict=True))
+        questions = list(text.items)
+        answered = list(zip(questions, predictor.answer(questions, show=True), strict=True))
         if output.endswith(".jsonl"):
             lines = (
                 {
@@ -233,7 +234,11 @@ class Questions:
         print(f"{text.total:,} question(s), {count:,} with an answer")
 
 
-FORMS = {"documents": Documents, "texts": Texts, "questions": Questions}
+FORMS: dict[str, type[Documents | Texts | Questions]] = {
+    "documents": Documents,
+    "texts": Texts,
+    "questions": Questions,
+}
 
 
 def _check_is_json(form: str) -> None:

@@ -94,10 +94,8 @@ def pretrain(
         _check_start(settings, data, init_checkpoint)
     vocab = pretraining_folder.prepare(settings, data, model_dir, newest is None, is_chief)
     tokenizer = load_fast_tokenizer(vocab, settings["lower_case"])
-    if is_mesh:
-        pretrainer = MeshPretrainer(config, tokenizer, strategy)
-    else:
-        pretrainer = Pretrainer(config, tokenizer, strategy, taught_by)
+    mesh = MeshPretrainer(config, tokenizer, strategy) if is_mesh else None
+    pretrainer = mesh or Pretrainer(config, tokenizer, strategy, taught_by)
     saves = Checkpointer(
         pretrainer.model,
         pretrainer.optimizer,
@@ -105,7 +103,7 @@ def pretrain(
         config.run.keep_checkpoint_max,
         writes=is_chief,
         keep_at=config.run.keep_checkpoints_at,
-        before_saving=pretrainer.collect if is_mesh else lambda: None,
+        before_saving=mesh.collect if mesh else lambda: None,
     )
     counts = pretraining_data.word_counts(*data[0])
     counts = np.pad(counts, (0, config.encoder.vocab_size - len(counts)))
@@ -115,8 +113,8 @@ def pretrain(
             saves.restore(newest)
     else:
         _initialize(pretrainer, counts, init_checkpoint)
-    if is_mesh:
-        pretrainer.spread()
+    if mesh:
+        mesh.spread()
     step = int(pretrainer.step.numpy())
     say = _Printer(is_chief)
     if step >= config.last_step:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 # The citations of PubMed's baseline of 2024, in millions (nlm.nih.gov/bsd, "MEDLINE PubMed
@@ -28,11 +28,11 @@ class StepTimes:
     computes. So all steps together may take longer than the run.
 
     Attributes:
-      seconds: a counter of the seconds, by the names in `STEPS`.
+      seconds: the seconds so far, by the names in `STEPS`; 0.0 for a step that has none.
     """
 
     def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
 
     @contextlib.contextmanager
     def of(self, step: str) -> Iterator[None]:
@@ -82,11 +82,11 @@ class StepTimes:
         self.seconds[step] += time.perf_counter() - start - making.seconds[step]
 
 
-def report(seconds: Counter[str], documents: int, elapsed: float, cores: int) -> str:
+def report(seconds: Mapping[str, float], documents: int, elapsed: float, cores: int) -> str:
     """Describes the speed of an annotation, in lines for the end of a run.
 
     Args:
-      seconds: the seconds of each step, by the names in `STEPS`.
+      seconds: the seconds of each step, by the names in `STEPS`; one that is missing took none.
       documents: the number of documents, 1 or more.
       elapsed: the seconds of the run without its start, above 0.
       cores: the number of cores that it used; 0 if it is not known.
@@ -95,8 +95,9 @@ def report(seconds: Counter[str], documents: int, elapsed: float, cores: int) ->
       The seconds and the share of each step, and documents a second; from 1,000 documents on also
       the hours and core-hours that all of PubMed takes at this speed.
     """
-    total = seconds.total() or 1.0
-    shares = (f"{step} {seconds[step]:.1f} ({seconds[step] / total:.0%})" for step in STEPS)
+    total = sum(seconds.values()) or 1.0
+    by_step = ((step, seconds.get(step, 0.0)) for step in STEPS)
+    shares = (f"{step} {own:.1f} ({own / total:.0%})" for step, own in by_step)
     lines = [f"seconds by step: {', '.join(shares)}; {documents / elapsed:,.1f} documents/s"]
     if documents >= _ENOUGH:
         hours = PUBMED_MILLIONS * 1e6 * elapsed / documents / 3600

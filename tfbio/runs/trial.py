@@ -13,13 +13,12 @@ import tqdm
 from tfbio.base import json_files
 from tfbio.base.errors import UserError
 from tfbio.formats import hoc
-from tfbio.formats.task_examples import Example
+from tfbio.formats.task_examples import Example, LabelledText
 from tfbio.runs.finetuner import Finetuner
 from tfbio.runs.finetuning_data import training_order
 from tfbio.task_types import finetuning_files
 from tfbio.task_types.features import Features
 from tfbio.task_types.finetuning_files import TrialScores
-from tfbio.task_types.metrics import Scores
 from tfbio.task_types.task import Task
 from tfbio.training import checkpointing
 from tfbio.training.best_weights import BestWeights
@@ -104,7 +103,7 @@ class Trial:
         if self._is_chief:
             shutil.rmtree(unfinished, ignore_errors=True)
             os.makedirs(unfinished)
-        scores: dict[str, Scores] = {}
+        scores: dict[str, dict[str, float]] = {}
         # Dev first, which calibrates the others.
         splits = ("dev", "test", "train") if self._config.run.predict_train else ("dev", "test")
         for split in splits:
@@ -218,12 +217,12 @@ class Trial:
             )
         count.at(step, f"loss {figures['loss']:.3f}")
 
-    def _evaluate(self) -> Scores:
+    def _evaluate(self) -> Figures:
         """Returns the scores on dev of the current weights."""
         _, scores = self._predict("dev")
         return scores
 
-    def _show_scores(self, scores: Scores) -> None:
+    def _show_scores(self, scores: Figures) -> None:
         """Prints the first score of an evaluation on dev."""
         metric, value = next(iter(scores.items()))
         step = int(self.finetuner.step.numpy())
@@ -232,7 +231,9 @@ class Trial:
 
     # --- Scores ----------------------------------------------------------------------------------
 
-    def _predict(self, split: str, until_told_to_end: bool = False) -> tuple[list, Scores]:
+    def _predict(
+        self, split: str, until_told_to_end: bool = False
+    ) -> tuple[list, dict[str, float]]:
         """Predicts a split; returns the predictions, and their scores. Dev calibrates the others.
 
         Raises:
@@ -263,7 +264,8 @@ class Trial:
         self._task_type.write_predictions(folder, split, examples, predicted, self.task.entity_type)
         if self.task.name == "hoc":
             path = os.path.join(folder, f"{split}_hallmarks.tsv")
-            hoc.write(path, examples, predicted)
+            texts = [x for x in examples if isinstance(x, LabelledText)]
+            hoc.write(path, texts, predicted)
         if split in self.shown:
             self._say(f"seed {self.seed}, {split}: {self._task_type.describe(examples, predicted)}")
 

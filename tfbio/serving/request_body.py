@@ -217,14 +217,15 @@ def _input(field: str, value: Any, place: str, limits: RequestLimits) -> str | t
     """Returns an input of a field of the body; `place` names it in messages."""
     if field == "texts":
         return _text(value, place, limits)
-    wanted = list if field == "pairs" else dict
-    if not isinstance(value, wanted):
-        kind = "a list of two strings" if field == "pairs" else "an object"
-        raise Refusal(422, f"{place} is {_NAMES[type(value)]}: expected {kind}.")
     if field == "pairs":
+        if not isinstance(value, list):
+            kind = _NAMES[type(value)]
+            raise Refusal(422, f"{place} is {kind}: expected a list of two strings.")
         if len(value) != 2:
             raise Refusal(422, f"{place} has {len(value):,} texts: give two.")
         return _text(value[0], f"{place}[0]", limits), _text(value[1], f"{place}[1]", limits)
+    if not isinstance(value, dict):
+        raise Refusal(422, f"{place} is {_NAMES[type(value)]}: expected an object.")
     if value.keys() != {"question", "context"}:
         raise Refusal(422, f"{place} must have the fields question and context, and no others.")
     return (

@@ -72,7 +72,9 @@ def make(app: Any, limits: RequestLimits) -> Server:
     config = uvicorn.Config(
         app,
         # One parser and one loop, whatever else is installed.
-        http=functools.partial(_Protocol, limits.body_seconds + _LONGER),
+        http=functools.partial(  # type: ignore[arg-type]  # any function that makes one will do
+            _Protocol, limits.body_seconds + _LONGER
+        ),
         loop="asyncio",
         ws="none",
         lifespan="off",
@@ -142,7 +144,9 @@ class _Protocol(H11Protocol):
         self._seconds = seconds
         self._deadline: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
+    def connection_made(  # type: ignore[override]  # as uvicorn has it
+        self, transport: asyncio.Transport
+    ) -> None:
         """See asyncio."""
         super().connection_made(transport)
         self._watch()
