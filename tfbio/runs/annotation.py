@@ -190,7 +190,15 @@ class _Run:
         self._cores = cores
 
     def nothing_is_left(self) -> None:
-        """Notes new files that cannot be read, where all others are done."""
+        """Notes new files that cannot be read, where all others are done.
+
+        Raises:
+          UserError: another model annotated them.
+        """
+        from tfbio.weights import checkpoint_source, fine_tuned
+
+        trial = fine_tuned.find_trial(self._settings["model"], say=lambda line: None)
+        self._folder.check({"weights_sha256": checkpoint_source.sha256_of_weights(trial)})
         print(f"{self._folder.path} is complete", flush=True)
         if self._bad:
             self._folder.begin(self._folder.settings)

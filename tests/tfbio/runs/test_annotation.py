@@ -127,6 +127,8 @@ def test_each_file_has_the_entities_of_a_prediction_of_it(trial, inputs, cpu, tm
     manifest = json.loads(after["manifest.json"])
     manifest["settings"]["weights_sha256"] = "0" * 64
     (out / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(UserError, match="annotations with weights_sha256="):
+        annotation.annotate(settings, [str(inputs)], str(out), strategy=never)
     write_citations(inputs / "e.xml", range(80, 82))
     with pytest.raises(UserError, match="annotations with weights_sha256="):
         annotation.annotate(settings, [str(inputs)], str(out), strategy=cpu, processes=1)
