@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -199,6 +200,19 @@ def read_architecture(folder: str | os.PathLike) -> str:
             "the model's class."
         )
     return names[0]
+
+
+def read_max_length(folder: str | os.PathLike) -> float:
+    """Reads the most tokens of a text that a Hugging Face tokenizer gives its model.
+
+    Args:
+      folder: the folder of a model in the format of `transformers`.
+
+    Returns:
+      `model_max_length` of `tokenizer_config.json`; infinity if there is no such number above 0.
+    """
+    length = _settings(file_paths.at(folder, "tokenizer_config.json")).get("model_max_length")
+    return length if isinstance(length, int | float) and length > 0 else math.inf
 
 
 # --- Writing -------------------------------------------------------------------------------------

@@ -306,7 +306,9 @@ def _settings_of_hugging_face(folder: str) -> RunConfig:
     of_type: dict[str, Any] = {task_type.name: task_type.Settings(**implied)}
     config = FinetuningConfig(
         comment=f"{content['architectures'][0]}, fine-tuned elsewhere",
-        sequence_length=shape.max_sequence_length,
+        sequence_length=int(
+            min(shape.max_sequence_length, hugging_face_tokenizer.read_max_length(folder))
+        ),
         hidden_dropout_prob=shape.hidden_dropout_prob,
         attention_probs_dropout_prob=shape.attention_probs_dropout_prob,
         num_trials=1,

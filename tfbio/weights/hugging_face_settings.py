@@ -58,7 +58,7 @@ class _Family(NamedTuple):
       sentence_pair: the scope of its second layer; "" if there is none.
       has_embedding_size: True if the embeddings may be smaller than hidden_size.
       always_gelu: True if the head that scores words has gelu, whatever hidden_act is.
-      hidden_act: the activation if config.json names none.
+      hidden_act, dropout_prob: the activation and the dropout if config.json names none.
     """
 
     word_head: str
@@ -70,18 +70,20 @@ class _Family(NamedTuple):
     has_embedding_size: bool = False
     always_gelu: bool = False
     hidden_act: str = "gelu"
+    dropout_prob: float = 0.1
 
 
+_BERT = _Family(
+    "cls/predictions/transform",
+    "LayerNorm",
+    "cls/predictions/output_bias",
+    "cls.predictions.decoder",
+    pooler="bert/pooler/dense",
+    sentence_pair="cls/seq_relationship",
+)
 # By `model_type`. `weight_names.scope_of` tells how the names of the encoder's weights begin.
 FAMILIES = {
-    "bert": _Family(
-        "cls/predictions/transform",
-        "LayerNorm",
-        "cls/predictions/output_bias",
-        "cls.predictions.decoder",
-        pooler="bert/pooler/dense",
-        sentence_pair="cls/seq_relationship",
-    ),
+    "bert": _BERT,
     "electra": _Family(
         "generator_predictions",
         "LayerNorm",
@@ -102,15 +104,9 @@ FAMILIES = {
         sentence_pair="sop_classifier/classifier",
         has_embedding_size=True,
         hidden_act="gelu_new",
+        dropout_prob=0.0,
     ),
-    "megatron-bert": _Family(
-        "cls/predictions/transform",
-        "LayerNorm",
-        "cls/predictions/output_bias",
-        "cls.predictions.decoder",
-        pooler="bert/pooler/dense",
-        sentence_pair="cls/seq_relationship",
-    ),
+    "megatron-bert": _BERT,
 }
 
 
@@ -177,7 +173,11 @@ def read_shape(folder: str) -> EncoderConfig:
     for name in _SIZES + ("embedding_size",) * traits.has_embedding_size:
         if name not in settings:
             raise HuggingFaceError(f"{path} lacks {name}: it is not complete.")
-    shape: dict[str, Any] = {"hidden_act": traits.hidden_act}
+    shape: dict[str, Any] = {
+        "hidden_act": traits.hidden_act,
+        "hidden_dropout_prob": traits.dropout_prob,
+        "attention_probs_dropout_prob": traits.dropout_prob,
+    }
     shape |= {x: settings[x] for x in EncoderConfig.__dataclass_fields__ if x in settings}
     for name, values in _REQUIRED.items():
         value = settings.get(name, values[0])

@@ -70,6 +70,15 @@ _REQUIRED = {
     "activation": "gelu",
 }
 
+# A setting of `transformers` that is a number -> its names in older and newer versions of both
+# programs, and their default.
+_NUMBERS = {
+    "layer_norm_eps": (("layernorm_epsilon", "norm_epsilon"), 1e-5),
+    "hidden_dropout_prob": (("hidden_dropout",), 0.1),
+    "attention_probs_dropout_prob": (("attention_dropout",), 0.1),
+    "initializer_range": (("init_method_std",), 0.02),
+}
+
 
 class MegatronError(UserError):
     """An error for a file of Megatron-LM or NeMo that cannot be used."""
@@ -274,7 +283,6 @@ def _shape(path: str, content: _Content) -> dict:
         "intermediate_size": rows(f"{_LAYER}0.mlp.dense_h_to_4h.weight")[0],
         "max_position_embeddings": rows(f"{embedding}.position_embeddings.weight")[0],
         "type_vocab_size": rows(f"{embedding}.tokentype_embeddings.weight")[0],
-        "layer_norm_eps": settings.get("layernorm_epsilon", 1e-5),  # the default of both programs
         "hidden_act": "gelu_new" if settings.get("openai_gelu") else "gelu",
         "pad_token_id": 0,
     }
@@ -284,8 +292,12 @@ def _shape(path: str, content: _Content) -> dict:
             f"{path} has num_attention_heads = {repr(heads)[:_MOST_NAMED]}: it must be a number "
             f"that divides {size}."
         )
-    if type(shape["layer_norm_eps"]) is not float:
-        raise MegatronError(f"{path} has a layernorm_epsilon that is no number such as 1e-5.")
+    for setting, (names, default) in _NUMBERS.items():
+        name = next((each for each in names if each in settings), names[0])
+        value = settings.get(name, default)
+        if type(value) not in (int, float):
+            raise MegatronError(f"{path} has a {name} that is no number such as {default}.")
+        shape[setting] = float(value)
     return shape
 
 

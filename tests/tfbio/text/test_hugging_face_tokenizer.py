@@ -1,6 +1,7 @@
 """Tokenizers that `transformers` loads and saves, against ours."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -216,3 +217,10 @@ def test_a_tagger_s_words_have_a_space_before_them(vocabulary_of_kind, sentences
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "roberta"}))
     with pytest.raises(TokenizerError, match="add_prefix_space is true"):
         hugging_face_tokenizer.read_lower_case(tmp_path)
+
+
+def test_the_longest_text_is_what_the_tokenizer_says(tmp_path):
+    assert hugging_face_tokenizer.read_max_length(tmp_path) == math.inf
+    for said, expected in ((20, 20), (int(1e30), 1e30), (None, math.inf), ("512", math.inf)):
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": said}))
+        assert hugging_face_tokenizer.read_max_length(tmp_path) == expected

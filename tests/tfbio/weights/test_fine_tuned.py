@@ -74,6 +74,17 @@ def test_tags_of_other_schemes_are_refused(labels, scheme, tags, tmp_path):
     assert [*load(tmp_path / "c").config.id2label.values()] == labels
 
 
+@pytest.mark.parametrize(("said", "expected"), [(20, 20), (10**30, 64), (None, 64)])
+def test_a_model_from_elsewhere_sees_as_many_tokens_as_its_tokenizer_says(said, expected, tmp_path):
+    make(tmp_path / "a", "BertForTokenClassification", ["O", "B", "I"])
+    longest = checkpoint_settings.read_encoder_config(str(tmp_path / "a")).max_sequence_length
+    path = tmp_path / "a" / "tokenizer_config.json"
+    known = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(known | {"model_max_length": said}))
+    found = fine_tuned.read_settings(str(tmp_path / "a")).sequence_length
+    assert found == min(longest, expected)
+
+
 def test_what_cannot_come_in_is_named(tmp_path):
     def refused(words, source):
         with pytest.raises(UserError, match=words):

@@ -6,9 +6,7 @@ import pytest
 
 from tests.hugging_face import SHAPE
 from tfbio.text.hugging_face_tokenizer import TokenizerError
-from tfbio.weights import (
-    checkpoint_settings,
-)
+from tfbio.weights import checkpoint_settings, hugging_face_settings
 from tfbio.weights.hugging_face_settings import HuggingFaceError
 
 
@@ -53,3 +51,18 @@ def test_another_architecture_is_refused(settings, words, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({**SHAPE, **settings}))
     with pytest.raises(HuggingFaceError, match=words):
         checkpoint_settings.read_settings(str(tmp_path))
+
+
+@pytest.mark.parametrize("family", hugging_face_settings.FAMILIES)
+def test_what_config_json_leaves_out_is_as_in_transformers(family, tmp_path):
+    """Its own `save_pretrained` writes all, but a file that somebody has written may not."""
+    import transformers
+
+    sizes = SHAPE | ({"embedding_size": 12} if family in ("albert", "electra") else {})
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": family, **sizes}))
+    found = hugging_face_settings.read_shape(str(tmp_path))
+    theirs = transformers.CONFIG_MAPPING[family](**sizes)
+    for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "hidden_act"):
+        assert getattr(found, name) == getattr(theirs, name), name
+    for name in ("layer_norm_eps", "initializer_range", "type_vocab_size"):
+        assert getattr(found, name) == getattr(theirs, name), name

@@ -125,3 +125,19 @@ def test_other_models_and_parts_of_one_are_refused(peer, tmp_path):
     refused("BioMegatron.nemo is damaged or not complete", path)
     bomb = write_nemo(tmp_path, peer, 2, {"zeros": torch.zeros([10**7])})
     refused("would unpack to more than .* bytes", bomb)
+
+
+@pytest.mark.parametrize("epsilon", ["layernorm_epsilon", "norm_epsilon"])
+def test_the_numbers_of_the_model_are_kept(epsilon, peer, tmp_path):
+    numbers = {epsilon: 1e-3, "hidden_dropout": 0, "attention_dropout": 0.05}
+    settings = argparse.Namespace(num_attention_heads=4, init_method_std=0.03, **numbers)
+    path = tmp_path / "model_optim_rng.pt"
+    torch.save({"model": flat_state(peer, 2), "args": settings}, path)
+    conversion_of_megatron.to_hugging_face(str(path), str(tmp_path / "converted"))
+    found = json.loads((tmp_path / "converted" / "config.json").read_text())
+    assert (found["hidden_dropout_prob"], found["attention_probs_dropout_prob"]) == (0.0, 0.05)
+    assert (found["layer_norm_eps"], found["initializer_range"]) == (1e-3, 0.03)
+    setattr(settings, epsilon, "1e-5")
+    torch.save({"model": flat_state(peer, 2), "args": settings}, path)
+    with pytest.raises(UserError, match=f"has a {epsilon} that is no number such as 1e-05"):
+        conversion_of_megatron.to_hugging_face(str(path), str(tmp_path / "other"))
