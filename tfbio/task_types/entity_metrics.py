@@ -11,9 +11,9 @@ from tfbio.task_types import tag_schemes
 from tfbio.task_types.metrics import (
     ScoreError,
     Scores,
+    by_type,
     check_lengths,
     count,
-    f1_by_type,
     macro_f1,
     micro,
 )
@@ -36,7 +36,7 @@ def entity_scores(
       the same as "strict_f1", ... without the entities that do not start with B (seqeval's strict
       mode). Both agree where every I continues an entity of its type; where only the truth is so,
       the strict recall is never higher, while precision and F1 can be. With several types also
-      "f1_TYPE" of each by the first rule.
+      "f1_TYPE", "precision_TYPE" and "recall_TYPE" of each by the first rule.
 
     Raises:
       ScoreError: a tag is not of the BIO scheme, the lengths differ, or there is no sentence.
@@ -52,12 +52,12 @@ def entity_scores(
         ordered = sorted(names.union(types))
         return count(true_sets, predicted_sets, ordered), ordered
 
-    by_type, names = counts(strict=False)
+    lenient, names = counts(strict=False)
     strict = Scores(micro(counts(strict=True)[0]))
     others = {f"strict_{name}": x for name, x in strict.items()}
     if len(names) > 1:
-        others |= f1_by_type(by_type, names)
-    return Scores(micro(by_type), others)
+        others |= by_type(lenient.sum(axis=0), names)
+    return Scores(micro(lenient), others)
 
 
 def item_scores(
@@ -71,13 +71,14 @@ def item_scores(
 
     Returns:
       `Scores` in [0, 1]: "f1", "precision", "recall" over all items; with several types also
-      "f1_TYPE" of each.
+      "f1_TYPE", "precision_TYPE" and "recall_TYPE" of each.
 
     Raises:
       ScoreError: a type is unknown, the lengths differ, or there is no example.
     """
     counts = count(truth, predicted, types)
-    return Scores(micro(counts), f1_by_type(counts, types) if len(types) > 1 else {})
+    others = by_type(counts.sum(axis=0), types) if len(types) > 1 else {}
+    return Scores(micro(counts), others)
 
 
 def _words(tags: Sequence[str | Collection[str]]) -> set[tuple[str, int]]:
@@ -105,9 +106,10 @@ def word_scores(
       elements: the names of all elements.
 
     Returns:
-      `Scores` in [0, 1]: "macro_f1", the mean over the elements, and "f1_ELEMENT" of each;
-      "accuracy", the share of words whose elements are right, with those of none (BioELECTRA's code
-      reports both: `finetune/tagging/tagging_metrics.py:AccuracyScorer`).
+      `Scores` in [0, 1]: "macro_f1", the mean over the elements, and "f1_ELEMENT",
+      "precision_ELEMENT" and "recall_ELEMENT" of each; "accuracy", the share of words whose
+      elements are right, with those of none (BioELECTRA's code reports it and "macro_f1":
+      `finetune/tagging/tagging_metrics.py:AccuracyScorer`).
 
     Raises:
       ScoreError: an element is unknown, the lengths differ, or there is no sentence.
@@ -118,7 +120,8 @@ def word_scores(
     )
     right = [a == b for pair in zip(true, found, strict=True) for a, b in zip(*pair, strict=True)]
     counts = count([_words(x) for x in truth], [_words(x) for x in predicted], elements)
-    others = f1_by_type(counts, elements) | {"accuracy": float(np.mean(right)) if right else 0.0}
+    others = by_type(counts.sum(axis=0), elements)
+    others["accuracy"] = float(np.mean(right)) if right else 0.0
     return Scores({"macro_f1": (counts, macro_f1)}, others)
 
 
@@ -142,7 +145,8 @@ def score_entities(
     Args:
       sentences: the sentences, with their BIO tags.
       predicted: BIO tags of each sentence's words.
-      types: entity types to score, of which several also have "f1_TYPE".
+      types: entity types to score, of which several also have "f1_TYPE", "precision_TYPE" and
+        "recall_TYPE".
 
     Returns:
       `Scores` in [0, 1], as `entity_scores` defines them: "f1", "precision" and "recall", and
@@ -162,8 +166,8 @@ def score_words(sentences: Sequence[TaggedSentence], predicted: Sequence) -> Sco
       predicted: tags of each sentence's words.
 
     Returns:
-      `Scores` in [0, 1], as `word_scores` defines them: "macro_f1", "f1_PAR", "f1_INT" and
-      "f1_OUT", and "accuracy" of words.
+      `Scores` in [0, 1], as `word_scores` defines them: "macro_f1", "f1_PAR",
+      "precision_PAR", "recall_PAR" and those of INT and OUT, and "accuracy" of words.
 
     Raises:
       ScoreError: an element is unknown, the lengths differ, or there is no sentence.

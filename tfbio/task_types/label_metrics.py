@@ -53,11 +53,8 @@ def relation_scores(
     # Not of draws, which may lack a label.
     others = {"macro_f1": metrics.macro_f1(counts, np.ones(len(counts)))}
     totals = dict(zip(names, counts.sum(axis=0), strict=True))
-    for name in types:
-        own = totals.get(name, np.zeros(3, np.int64))
-        precision, recall = map(float, metrics.precision_and_recall(own))
-        others |= {f"f1_{name}": float(metrics.f1(own)), f"precision_{name}": precision}
-        others[f"recall_{name}"] = recall
+    own = [totals.get(name, np.zeros(3, np.int64)) for name in types]
+    others |= metrics.by_type(np.reshape(own, [-1, 3]), types)
     return Scores(metrics.micro(counts), others)
 
 
@@ -93,13 +90,15 @@ def _label_scores(
 
     Returns:
       `Scores` in [0, 1]: "f1", "precision", "recall" over examples x labels; "macro_f1", the mean
-      of the labels' F1.
+      of the labels' F1. With several labels also "f1_LABEL", "precision_LABEL" and "recall_LABEL"
+      of each.
 
     Raises:
       ScoreError: a label is unknown, the lengths differ, or there is no example.
     """
     counts = _label_counts(truth, predicted, labels)
-    return Scores(metrics.micro(counts) | {"macro_f1": (counts, metrics.macro_f1)})
+    others = metrics.by_type(counts.sum(axis=0), labels) if len(labels) > 1 else {}
+    return Scores(metrics.micro(counts) | {"macro_f1": (counts, metrics.macro_f1)}, others)
 
 
 def by_document(
@@ -147,6 +146,7 @@ def hoc_scores(
         none, and its script would divide by 0.
       "bioelectra_f1": F of the mean over labels of precision and of recall, over documents.
       "bioelectra_code_f1": that of BioELECTRA's code; whether its 83.50 is that cannot be told.
+      "f1_LABEL", "precision_LABEL" and "recall_LABEL" of each label, over documents.
 
     Raises:
       ScoreError: a label is unknown, the lengths differ, or there is no sentence.
@@ -168,7 +168,7 @@ def hoc_scores(
         "bioelectra_f1": metrics.f1_of_means(documents.sum(axis=0)),
         "bioelectra_code_f1": bioelectra_label_scores(truth, predicted, labels)["f1"],
     }
-    return Scores(drawable, others)
+    return Scores(drawable, others | metrics.by_type(documents.sum(axis=0), labels))
 
 
 def bioelectra_label_scores(
@@ -269,8 +269,9 @@ def score_label_sets(
       labels: all labels.
 
     Returns:
-      `Scores` in [0, 1]: "f1", "precision" and "recall" over examples x labels, and "macro_f1", the
-      mean of the labels' F1.
+      `Scores` in [0, 1]: "f1", "precision" and "recall" over examples x labels, "macro_f1", the
+      mean of the labels' F1, and with several labels "f1_LABEL", "precision_LABEL" and
+      "recall_LABEL" of each.
 
     Raises:
       ScoreError: a label is unknown, the lengths differ, or there is no example.
@@ -286,8 +287,8 @@ def score_hallmarks(examples: Sequence[LabelledText], predicted: Sequence[Sequen
       predicted: the hallmarks of each.
 
     Returns:
-      `Scores` "micro_f1", "macro_f1", "blue_f1", "bioelectra_f1" and "bioelectra_code_f1" in [0,
-      1], which `hoc_scores` defines.
+      `Scores` "micro_f1", "macro_f1", "blue_f1", "bioelectra_f1", "bioelectra_code_f1" and
+      those of each label in [0, 1], which `hoc_scores` defines.
 
     Raises:
       ScoreError: a label is no hallmark, the lengths differ, or there is no sentence.

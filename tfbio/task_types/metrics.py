@@ -195,11 +195,20 @@ def f1_of_means(counts: np.ndarray) -> float:
     return float(2 * precision * recall / (precision + recall)) if precision + recall else 0.0
 
 
-def f1_by_type(counts: np.ndarray, types: Sequence[str]) -> dict[str, float]:
-    """Returns the metrics "f1_TYPE" -> F1 over all examples, a float in [0, 1], for each type.
+def by_type(counts: np.ndarray, types: Sequence[str]) -> dict[str, float]:
+    """Returns the metrics "f1_TYPE", "precision_TYPE" and "recall_TYPE" of each type.
 
     Args:
-      counts: int64 [N, T, 3], as `count` returns them.
+      counts: int64 [T, 3], how many items of each type are right, predicted and true, in all
+        examples.
       types: the names of T types.
+
+    Returns:
+      Name -> float in [0, 1], the three of one type after those of another.
     """
-    return {f"f1_{name}": float(x) for name, x in zip(types, f1(counts.sum(axis=0)), strict=True)}
+    values = (f1(counts), *precision_and_recall(counts))
+    return {
+        f"{metric}_{name}": float(value)
+        for name, *of_type in zip(types, *values, strict=True)
+        for metric, value in zip(("f1", "precision", "recall"), of_type, strict=True)
+    }

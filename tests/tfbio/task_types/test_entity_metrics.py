@@ -141,29 +141,31 @@ def test_items_that_overlap_are_scored_by_type():
         "precision": 0.5,
         "recall": pytest.approx(2 / 3),
         "f1_a": pytest.approx(0.8),
-        "f1_b": 0.0,
-        "f1_c": 0.0,
+        "precision_a": pytest.approx(2 / 3),
+        "recall_a": 1.0,
+        **dict.fromkeys(("f1_b", "precision_b", "recall_b"), 0.0),
+        **dict.fromkeys(("f1_c", "precision_c", "recall_c"), 0.0),
     }
     assert next(iter(scores)) == "f1"
     assert scores.drawn("f1", np.array([0.0, 0.0, 1.0])) == 1.0
-    assert "f1_a" not in entity_metrics.item_scores([{("a", 0)}], [set()], ("a",))
+    assert len(entity_metrics.item_scores([{("a", 0)}], [set()], ("a",))) == 3
     with pytest.raises(ScoreError, match="unknown label 'd'"):
         entity_metrics.item_scores([{("d", 0)}], [set()], ("a",))
 
 
-def test_f1_of_each_type_is_given_where_there_are_several():
+def test_scores_of_each_type_are_given_where_there_are_several():
     generator = random.Random(2)
     truth, predicted = random_pair(generator, SCHEMES["three types"], 50)
     scores = entity_metrics.entity_scores(truth, predicted)
     report = seqeval.metrics.classification_report(truth, predicted, output_dict=True)
     for name in ("a", "b", "cell-line"):
-        assert scores[f"f1_{name}"] == pytest.approx(report[name]["f1-score"])
+        for metric, theirs in (("f1", "f1-score"), ("precision",) * 2, ("recall",) * 2):
+            assert scores[f"{metric}_{name}"] == pytest.approx(report[name][theirs])
     # A type that is only predicted is one too.
     scores = entity_metrics.entity_scores([["B-a", "O"]], [["B-a", "B-b"]])
     assert (scores["f1_a"], scores["f1_b"]) == (1, 0)
-    assert not [
-        x for x in entity_metrics.entity_scores([["B-a"]], [["B-a"]]) if x.startswith("f1_")
-    ]
+    assert (scores["precision_b"], scores["recall_b"]) == (0, 0)
+    assert not [x for x in entity_metrics.entity_scores([["B-a"]], [["B-a"]]) if x.endswith("_a")]
 
 
 def test_sentences_without_entities_score_0():
@@ -186,6 +188,8 @@ def test_word_scores_of_a_hand_worked_case():
     scores = entity_metrics.word_scores(truth, predicted)
     expected = {"f1_PAR": 4 / 5, "f1_INT": 0, "f1_OUT": 2 / 3, "macro_f1": (4 / 5 + 2 / 3) / 3}
     # Of six words the first two and the fifth are right.
+    expected |= {"precision_PAR": 2 / 3, "recall_PAR": 1, "precision_INT": 0, "recall_INT": 0}
+    expected |= {"precision_OUT": 1 / 2, "recall_OUT": 1}
     assert scores == pytest.approx({**expected, "accuracy": 3 / 6})
     assert next(iter(scores)) == "macro_f1"
 
@@ -195,9 +199,8 @@ def test_word_scores_of_overlapping_elements():
     # PAR: 2 true, 2 found: 1. INT: 1 true, none found: 0. OUT: 1 true, 1 found: 1.
     truth = [[{"PAR"}, {"PAR", "INT"}, set(), frozenset({"OUT"})]]
     scores = entity_metrics.word_scores(truth, [["I-PAR", "I-PAR", "O", "I-OUT"]])
-    assert scores == pytest.approx(
-        {"f1_PAR": 1, "f1_INT": 0, "f1_OUT": 1, "macro_f1": 2 / 3, "accuracy": 3 / 4}
-    )
+    expected = {"f1_PAR": 1, "f1_INT": 0, "f1_OUT": 1, "macro_f1": 2 / 3, "accuracy": 3 / 4}
+    assert {name: scores[name] for name in expected} == pytest.approx(expected)
     assert set(entity_metrics.word_scores(truth, truth).values()) == {1.0}
 
 

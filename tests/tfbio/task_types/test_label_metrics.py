@@ -10,6 +10,7 @@ import pytest
 import sklearn.metrics
 
 from tests import reference
+from tfbio.formats.task_examples import LabelledText
 from tfbio.task_types import label_metrics
 from tfbio.task_types.metrics import ScoreError
 
@@ -48,6 +49,19 @@ def test_relations_may_have_several_negative_labels():
     scores = label_metrics.relation_scores(["x", "no", "none"], ["x", "none", "x"], {"no", "none"})
     expected = {"f1": 2 / 3, "precision": 1 / 2, "recall": 1, "macro_f1": 2 / 3}
     assert scores == pytest.approx(expected)
+
+
+def test_several_labels_have_scores_of_each():
+    # a: 1 of 2 predicted, 1 true. b: none of 1 predicted, 1 true. c: nowhere.
+    labels = (("a",), ("b",), ()), (("a", "b"), ("a",), ())
+    examples = [LabelledText(str(i), "", label) for i, label in enumerate(labels[0])]
+    scores = label_metrics.score_label_sets(examples, labels[1], ("a", "b", "c"))
+    expected = {"f1_a": 2 / 3, "precision_a": 1 / 2, "recall_a": 1}
+    expected |= {f"{metric}_{x}": 0 for metric in ("f1", "precision", "recall") for x in "bc"}
+    expected |= {"f1": 2 / 5, "precision": 1 / 3, "recall": 1 / 2, "macro_f1": 2 / 9}
+    assert scores == pytest.approx(expected) and next(iter(scores)) == "f1"
+    one = label_metrics.score_label_sets(examples[:1], [("a",)], ("a",))
+    assert not [name for name in one if name.endswith("_a")]
 
 
 def test_classification_scores_of_a_hand_worked_case():
@@ -136,6 +150,9 @@ def test_hoc_scores_equal_sklearn():
             precision, recall = np.mean(prf[0]), np.mean(prf[1])
             return 2 * precision * recall / (precision + recall) if precision + recall else 0
 
+        each = sklearn.metrics.precision_recall_fscore_support(*pair, zero_division=0)
+        for metric, values in zip(("precision", "recall", "f1"), each, strict=False):
+            assert [scores[f"{metric}_{x}"] for x in HALLMARKS] == pytest.approx(values), size
         assert scores["bioelectra_f1"] == pytest.approx(f_of_means(pair, "macro")), size
         labelled = pair[0].any(axis=1)
         if labelled.any():
