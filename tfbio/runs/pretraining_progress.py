@@ -76,7 +76,8 @@ class Progress:
         Args:
           output: the figures by name, numbers, with `tokens` and `skipped_steps`; changed in place.
             `tokens` becomes `tokens_per_second`, and there are `steps_per_second`,
-            `examples_per_second` and, where the peak is known, `share_of_peak`, a fraction.
+            `examples_per_second` and, where the peak is known, `share_of_peak`, a fraction. A share
+            above 1 is left out: the peak was measured while the machine had other work.
         """
         now, step = time.time(), int(self.global_step.numpy())
         seconds, steps = now - self.time, step - self.step
@@ -85,7 +86,9 @@ class Progress:
         output["tokens_per_second"] = output.pop("tokens") / seconds
         if self.peak:
             flops = objective_cost.run_flops(self.config, self.step, step)
-            output["share_of_peak"] = flops / (seconds * self.peak)
+            share = flops / (seconds * self.peak)
+            if share <= 1:
+                output["share_of_peak"] = share
         self.time, self.step = now, step
         skipped = int(output["skipped_steps"])
         if skipped > self.skipped_steps:
@@ -98,7 +101,7 @@ class Progress:
             f"{_figures(output)} | {output['examples_per_second']:,.1f} examples/s | "
             f"{output['tokens_per_second']:,.0f} tokens/s"
         )
-        if self.peak:
+        if "share_of_peak" in output:
             figures += f" | {100 * output['share_of_peak']:.0f} % of peak"
         if self.bar:
             self.bar.set_postfix_str(figures, refresh=False)

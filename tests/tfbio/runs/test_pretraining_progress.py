@@ -51,6 +51,15 @@ def test_a_peak_that_is_not_known_is_left_out(line):
     assert "share_of_peak" not in output
 
 
+def test_a_share_above_the_whole_peak_is_left_out(settings, line):
+    # The peak was measured while the machine had other work.
+    done = 10 * 32 * objective_cost.example_flops(settings, 128)
+    assert "| 100 % of peak |" in line(peak=done / 4)[0]
+    text, output = line(peak=done / 16)
+    assert "peak" not in text and "tokens/s | 0:00:12 left" in text
+    assert "share_of_peak" not in output
+
+
 def test_a_collapse_is_named(settings, capsys):
     progress = Progress(settings, tf.Variable(5, dtype=tf.int64), frequencies_loss=6.0)
     progress.start()
