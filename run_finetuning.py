@@ -279,6 +279,7 @@ def _train() -> None:
         print(finetuning.dry_run(run, FLAGS.estimate_for or ""))
         return
     run = dataclasses.replace(run, strategy=_make_strategy())
+    distribution.warn_of_cpu(run.strategy)
     if swept:
         encoder = checkpoint_settings.read_encoder_config(
             FLAGS.init_checkpoint, not FLAGS.from_scratch

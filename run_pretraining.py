@@ -157,6 +157,7 @@ def main(argv: list[str]) -> None:
         FLAGS.gcp_project,
         FLAGS.mesh,
     )
+    distribution.warn_of_cpu(strategy)
     # The workers of one job share one folder, which the chief locks.
     is_chief = strategy.extended.should_checkpoint
     alone = storage.only_writer(FLAGS.model_dir) if is_chief else contextlib.nullcontext()

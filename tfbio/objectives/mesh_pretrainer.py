@@ -68,11 +68,6 @@ class MeshPretrainer(Pretrainer):
         }
         self._eval_step = _graph(self._with_masks(self.on_mesh.replica_eval_step))
 
-    @property
-    def devices(self) -> str:
-        """Names the devices of the pretrainer in words, such as "a mesh of 2x4 devices"."""
-        return f"a mesh of {self.mesh.shape} devices"
-
     def spread(self) -> None:
         """Gives the mesh the weights and averages of this process; returns nothing."""
         for own, divided in self._pairs():

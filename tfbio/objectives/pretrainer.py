@@ -139,11 +139,6 @@ class Pretrainer:
         return self.optimizer.iterations
 
     @property
-    def devices(self) -> str:
-        """Names the devices of the pretrainer in words, such as "2 device(s)"."""
-        return f"{self.strategy.num_replicas_in_sync} device(s)"
-
-    @property
     def generator_alone(self) -> bool:
         """Returns True if the pretrainer's next step is one of `generator_warmup_steps`."""
         return int(self.step.numpy()) < self.config.generator_warmup_steps

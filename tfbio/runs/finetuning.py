@@ -227,7 +227,8 @@ def _run_trials(
     run.say(
         f"{task.name}: {finetuner.num_steps} steps of {config.train_batch_size} examples for each "
         f"of {len(missing)} seed(s), from "
-        f"{'random weights' if run.from_scratch else run.init_checkpoint}, in {chosen}."
+        f"{'random weights' if run.from_scratch else run.init_checkpoint}, on "
+        f"{distribution.devices_of(run.strategy)} in {chosen}."
     )
     with Preemption(run.strategy, lambda: _what_is_complete(run)) as preemption:
         try:

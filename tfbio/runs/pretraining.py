@@ -234,7 +234,7 @@ def _say_what_begins(
     say(
         f"{'continuing at step ' + str(step) if step else 'starting'}: "
         f"{config.num_train_steps} steps of {config.train_batch_size} examples on "
-        f"{pretrainer.devices} in {precision}; encoder of "
+        f"{distribution.devices_of(strategy)} in {precision}; encoder of "
         f"{layers.count_parameters(pretrainer.model.encoder) / 1e6:.1f} M parameters.",
     )
     if config.last_step < config.num_train_steps:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
-from tfbio.base import device_flags
+from tfbio.base import device_flags, messages
 from tfbio.base.errors import Interrupted, UsageError, UserError
 from tfbio.models import target
 from tfbio.training.mesh import MeshStrategy
@@ -94,6 +94,27 @@ def make_strategy(
         devices = gpus or tf.config.list_logical_devices("CPU")
         return tf.distribute.MirroredStrategy([device.name for device in devices])
     return tf.distribute.OneDeviceStrategy("/gpu:0" if gpus else "/cpu:0")
+
+
+def warn_of_cpu(strategy: tf.distribute.Strategy) -> None:
+    """Prints a warning if a strategy was to train on all GPUs and has one CPU; returns nothing.
+
+    Args:
+      strategy: the result of `make_strategy`. With several CPU devices, which are asked for by
+        `--cpu_devices`, there is no warning.
+    """
+    if not isinstance(strategy, tf.distribute.MirroredStrategy):
+        return
+    devices = map(tf.DeviceSpec.from_string, strategy.extended.worker_devices)
+    if [device.device_type for device in devices] == ["CPU"]:
+        messages.say("warning: no GPU is visible, so --strategy=mirrored trains on the CPU.")
+
+
+def devices_of(strategy: tf.distribute.Strategy) -> str:
+    """Names the devices of a distribution strategy, "2 device(s)" or "a mesh of 2x4 devices"."""
+    if isinstance(strategy, MeshStrategy):
+        return f"a mesh of {strategy.mesh.shape} devices"
+    return f"{strategy.num_replicas_in_sync} device(s)"
 
 
 def _connect_to_tpu(name: str, zone: str, project: str) -> tf.distribute.TPUStrategy:

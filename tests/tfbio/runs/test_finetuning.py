@@ -229,6 +229,7 @@ def test_an_interrupted_run_continues_with_the_trial_that_is_missing(
     run(folder)
     said = capsys.readouterr().out
     assert re.search(r"trial_0 is complete and is reused", said) and "of 1 seed(s)" in said
+    assert re.search(r", from \S+, on 1 device\(s\) in float32", said)
     assert (folder / "trial_0" / "scores.json").stat().st_mtime_ns == kept
     assert_same_weights(finished / "trial_1", folder / "trial_1")
     assert not (folder / "trial_1.unfinished").exists()

@@ -16,6 +16,7 @@ from tensorflow.core.framework import graph_pb2
 from tensorflow.python.data.ops import multi_device_iterator_ops
 
 from tests import emulated_tpu
+from tfbio.base.device_flags import MeshShape
 from tfbio.base.errors import Interrupted, UserError
 from tfbio.base.manifests import read_manifest
 from tfbio.models import target
@@ -23,6 +24,7 @@ from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.runs import pretraining_data
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.training import distribution
+from tfbio.training.mesh import MeshStrategy
 from tfbio.weights import checkpoint_settings
 
 
@@ -36,6 +38,21 @@ def test_mirrored_takes_all_logical_devices():
     strategy = distribution.make_strategy(strategy="mirrored")
     assert isinstance(strategy, tf.distribute.MirroredStrategy)
     assert strategy.num_replicas_in_sync == 2
+
+
+def test_mirrored_on_one_cpu_is_warned_of(capsys):
+    distribution.warn_of_cpu(tf.distribute.MirroredStrategy(["/cpu:0"]))
+    warning = "warning: no GPU is visible, so --strategy=mirrored trains on the CPU.\n"
+    assert capsys.readouterr().out == warning
+    distribution.warn_of_cpu(tf.distribute.OneDeviceStrategy("/cpu:0"))
+    distribution.warn_of_cpu(tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"]))
+    assert not capsys.readouterr().out
+
+
+def test_devices_are_named():
+    two = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
+    assert distribution.devices_of(two) == "2 device(s)"
+    assert distribution.devices_of(MeshStrategy(MeshShape(1, 2))) == "a mesh of 1x2 devices"
 
 
 def test_an_unknown_strategy_is_named():
