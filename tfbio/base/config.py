@@ -387,12 +387,11 @@ def _convert(value: Any, expected: type, name: str) -> Any:
 
 
 def _nearest(key: str, config_class: type) -> str:
-    """Returns the most similar setting of the class or of its groups."""
-    known: dict[str, str] = {}
-    for name in names(config_class):
-        known.setdefault(name, name)
-    for name in names(config_class):
-        known.setdefault(name.rpartition(".")[2], name)
-    for name in _types(config_class):
-        known.setdefault(name, name)
+    """Returns a class's or its groups' setting with these initials, as lr, or the most similar."""
+    ends = [(name.rpartition(".")[2], name) for name in names(config_class)]
+    for end, name in ends:
+        if key == "".join(word[:1] for word in end.split("_")):
+            return name
+    whole = [(name, name) for name in (*names(config_class), *_types(config_class))]
+    known = dict([*reversed(ends), *whole])  # of two settings with one end the first counts
     return known[difflib.get_close_matches(key, known, n=1, cutoff=0.0)[0]]
