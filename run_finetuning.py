@@ -318,10 +318,7 @@ def _read_settings(task: Task) -> tuple[list[str], list[FinetuningConfig]]:
         fixed |= dict.fromkeys(stopping.SETTINGS)
     hparams = find_protocol(FLAGS.hparams, FLAGS.task)
     swept, combinations = sweep.combinations(sweep.with_those_of(hparams, FLAGS.sweep, fixed))
-    settings = [
-        config.load(FinetuningConfig, hparams, [*changes, *chosen], task.settings)
-        for chosen in combinations
-    ]
+    settings = [sweep.load(hparams, changes, chosen, task.settings) for chosen in combinations]
     if FLAGS.dry_run and swept:
         one = " ".join(f"--set {name}=VALUE" for name in swept)
         raise errors.UsageError(f"--dry_run goes without --sweep, also of --hparams: give {one}.")

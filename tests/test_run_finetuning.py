@@ -67,7 +67,10 @@ PREDICT = ("--model=no", "--input=no", "--output=no")
             ["no settings for sentence_roles, but for bc2gm, ", ", share_clefe."],
         ),
         (["--task=sentence_roles", *ALL, "--sweep", "learning_rate"], ["name=value,value"]),
-        (["--task=sentence_roles", *ALL, "--sweep", "learning_rat=1,2"], ["'learning_rate'"]),
+        (
+            ["--task=sentence_roles", *ALL, "--sweep", "learning_rat=1,2"],
+            ["--sweep learning_rat=1: unknown setting", "'learning_rate'"],
+        ),
         (["--task=sentence_roles", *ALL, "--strategy=fast"], ["--strategy=fast", "mirrored"]),
         (["--task=sentence_roles", *ALL, "--tpu_zone=x"], ["--tpu_zone goes with --tpu"]),
         (["--mode=predict", *PREDICT, "--gcp_project=x"], ["--gcp_project goes with --tpu"]),

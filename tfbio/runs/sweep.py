@@ -54,6 +54,32 @@ def combinations(sweeps: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     return names, [list(chosen) for chosen in itertools.product(*choices)]
 
 
+def load(
+    hparams: str, changes: Sequence[str], chosen: Sequence[str], defaults: Mapping[str, object]
+) -> FinetuningConfig:
+    """Builds the settings of one combination of a sweep.
+
+    Args:
+      hparams, defaults: see `config.load`.
+      changes: "name=value" each, as given to --set.
+      chosen: the same of the combination; none without a sweep.
+
+    Returns:
+      The settings.
+
+    Raises:
+      ConfigError: a setting is wrong. If all are right without the combination, the message names
+        --sweep.
+    """
+    try:
+        return config.load(FinetuningConfig, hparams, [*changes, *chosen], defaults)
+    except config.ConfigError as error:
+        config.load(FinetuningConfig, hparams, changes, defaults)
+        swept = " ".join(f"--sweep {text}" for text in chosen)
+        _, _, said = str(error).partition(": ")
+        raise config.ConfigError(f"{swept}: {said}") from error
+
+
 def with_those_of(hparams: str, sweeps: Sequence[str], fixed: Collection[str]) -> list[str]:
     """Adds to the sweeps of a command line those of its settings file, a published search.
 

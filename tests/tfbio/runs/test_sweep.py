@@ -94,6 +94,20 @@ def test_a_mistake_in_the_search_of_a_file_is_named(tree, words):
         sweep.with_those_of(json.dumps({"seed": 7, "sweep": tree}), [], [])
 
 
+def test_the_flag_with_the_mistake_is_named():
+    _, (one,) = sweep.combinations(["seed=1", "learning_rate=1e-4..1e-2"])
+    words = (
+        '^--sweep seed=1 --sweep learning_rate=1e-4..1e-2: learning_rate must be a number, not "'
+    )
+    with pytest.raises(UserError, match=words):
+        sweep.load("", ["num_trials=2"], one, {})
+    with pytest.raises(UserError, match="^--set: num_trials must be at least 1, not 0"):
+        sweep.load("", ["num_trials=0"], one, {})
+    with pytest.raises(UserError, match="^--set: num_trials must be at least 1, not 0"):
+        sweep.load("", ["num_trials=0"], [], {})
+    assert sweep.load("", ["seed=3"], ["learning_rate=0.5"], {"seed": 2}).seed == 3
+
+
 def test_only_fine_tuning_has_searches():
     with pytest.raises(UserError, match="unknown setting 'sweep'"):
         config.load(PretrainingConfig, json.dumps(SEARCH))
