@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from tfbio.base.messages import quoted
@@ -306,7 +307,9 @@ def _label_problem(
             score = math.nan
         if math.isfinite(score) and low <= score <= high:
             return ""
-        return f"expected a number from {low:g} to {high:g}, found {cell!r:.60}"
+        within = "" if math.isinf(low) and math.isinf(high) else f" from {low:g} to {high:g}"
+        remedy = ": write a decimal point" if re.search(r"\d,\d", cell) else ""
+        return f"expected a number{within}, found {cell!r:.60}{remedy}"
     names = label_sets.labels_between_bars(cell) if kind == "labels" else (cell,)
     for name in names:
         if not name or name != name.strip():
