@@ -181,10 +181,11 @@ def interruptions(strategy: tf.distribute.Strategy) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """Returns the first line of an error's message, without the operating system's number."""
+    """Returns the first sentence of an error's message, without the operating system's number."""
     cause = getattr(error, "reason", error)  # urllib's errors have a reason
     said = getattr(cause, "strerror", None) or str(cause)
-    return next(iter(said.strip().splitlines()), type(error).__name__)
+    first_line = next(iter(said.strip().splitlines()), type(error).__name__)
+    return first_line.partition(". ")[0]  # TensorFlow's next ones name operations and attributes
 
 
 def _set_up_cpu(devices: int, parallel_parts: int) -> None:
