@@ -22,6 +22,8 @@ _LATEX = str.maketrans(
         "`": "{`}",  # with ? or ! before it another character
     }
 )
+# A number, or an interval of two.
+_NUMBERS = re.compile(r"-?[\d.]+( to -?[\d.]+)?")
 # Headings of columns of words.
 _TEXT = (
     *("data set", "model", "metric", "against", "figure", "label", "true label", "type"),
@@ -70,6 +72,11 @@ def _latex_text(text: str) -> str:
     return re.sub("-(?=-)", "-{}", text.translate(_LATEX))
 
 
+def _latex_cell(text: str) -> str:
+    """Returns a cell as LaTeX shows it; in numbers and intervals a hyphen is a minus sign."""
+    return text.replace("-", "$-$") if _NUMBERS.fullmatch(text) else _latex_text(text)
+
+
 def latex(table: Table) -> str:
     """Returns a report's table as LaTeX text: a table* in booktabs' style, at most as wide as text.
 
@@ -81,8 +88,7 @@ def latex(table: Table) -> str:
     """
 
     def line(cells: Sequence[str]) -> str:
-        escaped = map(_latex_text, cells)
-        return " & ".join(re.sub(r"^-(?=[\d.]+$)", "$-$", cell) for cell in escaped) + r" \\"
+        return " & ".join(map(_latex_cell, cells)) + r" \\"
 
     rows = [line(row) for row in table.rows]
     if 0 < table.above < len(rows):
