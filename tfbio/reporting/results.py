@@ -41,7 +41,7 @@ from tfbio.task_types.outcomes import Outcome
 if TYPE_CHECKING:
     from tfbio.task_types.task_type import Score, TaskType
 
-# Draws for an interval and for a p-value, of which the least is 2 / 10,001.
+# Draws for an interval and for a p-value.
 SAMPLES = 10_000
 
 
@@ -161,6 +161,11 @@ def p_value(run: Run, baseline: Run, metric: str = "") -> float:
         SAMPLES,
     )
     return min(1.0, 2 * one_sided)
+
+
+def least_p() -> float:
+    """Returns the least p-value of two results that `SAMPLES` draws can give; see `p_value`."""
+    return 2 / (SAMPLES + 1)
 
 
 def figures(run: Run, metric: str, baseline: Run | None = None) -> dict[str, str | int | float]:

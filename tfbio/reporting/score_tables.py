@@ -22,10 +22,11 @@ _HOW = (
     "Percentages of the test sets; dev is the mean over the seeds on the development set. Mean, "
     "standard deviation (SD, n - 1) and median are over the seeds. The interval (percentile "
     "bootstrap) is of the mean over the seeds, as the test examples (of HoC the documents, of "
-    "BioASQ factoid the questions) are drawn anew; p is that of the paired bootstrap "
-    "(Berg-Kirkpatrick et al., 2012), two-sided, all seeds of both runs scored on the same draws. "
-    "It is of one task, not corrected for the number of tasks. With few examples, as in BIOSSES, "
-    "both are rough. The macro F1 of relations has neither, since a draw may lack a label."
+    "BioASQ factoid the questions) are drawn anew {draws:,} times; p is that of the paired "
+    "bootstrap (Berg-Kirkpatrick et al., 2012), two-sided, all seeds of both runs scored on the "
+    "same draws. It is of one task, not corrected for the number of tasks, and has < before it if "
+    "it is the least that so many draws can give. With few examples, as in BIOSSES, both are "
+    "rough. The macro F1 of relations has neither, since a draw may lack a label."
 )
 _OF_FOLDS = (
     "Of folds, mean, SD and median are over the folds, each with the mean over its seeds; the "
@@ -236,7 +237,8 @@ def runs_table(figures: Sequence[dict]) -> Table:
     Returns:
       The `Table`: a row for each run, with data set, model, metric, and with two decimals dev,
       mean, SD, median, 95 % interval, and difference to the baseline; also the number of seeds, and
-      p with four decimals. Medians of folds 2 to 10 share the row of the ten folds.
+      p with four decimals, "< 0.0002" for the least that there can be. Medians of folds 2 to 10
+      share the row of the ten folds.
 
     Raises:
       IndexError: there are no such figures.
@@ -244,7 +246,9 @@ def runs_table(figures: Sequence[dict]) -> Table:
     others = {(x["model"], x["task"]): x["figure"] for x in figures if _is_of_others(x)}
     rows = [_runs_row(x, others) for x in figures if not _is_of_others(x)]
     header = [name for name in rows[0] if any(row[name] for row in rows)]
-    notes = [_HOW] + [_OF_FOLDS] * any("folds" in one for one in figures)
+    notes = [_HOW.format(draws=results.SAMPLES)] + [_OF_FOLDS] * any(
+        "folds" in one for one in figures
+    )
     parts = [f"{x['data_set']}, {x['model']}: {x['dev_set']}" for x in figures if x.get("dev_set")]
     if parts:
         notes.append(f"Of the development set a part alone was scored: {'; '.join(parts)}.")
@@ -275,12 +279,17 @@ def _runs_row(one: dict, others: Mapping[tuple[str, str], float]) -> dict[str, s
         "95 % interval": f"{one['low']:.2f} to {one['high']:.2f}" if "low" in one else "",
         "against": one.get("baseline", ""),
         "difference": _two_digits(one.get("difference"), "+"),
-        "p": f"{one['p']:.4f}" if "p" in one else "",
+        "p": _p_text(one["p"]) if "p" in one else "",
     }
 
 
 def _is_of_others(row: Mapping) -> bool:
     return any(column.of_others and column.title == row["data_set"] for column in KNOWN)
+
+
+def _p_text(p: float) -> str:
+    """Returns a p-value with four decimals, and "<" before the least one there can be."""
+    return f"< {p:.4f}" if p <= results.least_p() else f"{p:.4f}"
 
 
 def _two_digits(figure: float | None, sign: str = "") -> str:

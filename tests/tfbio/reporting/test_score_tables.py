@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from tfbio.reporting import published, results, score_tables, test_sets
+from tfbio.reporting import published, results, score_tables, tables, test_sets
 
 
 def test_the_blurb_score_needs_all_13():
@@ -43,6 +43,21 @@ def test_what_a_blurb_score_lacks_says_which_test_set_there_is(monkeypatch):
     table = score_tables.score_table("BLURB", published.BLURB, {"ours": runs(True)})
     assert "GAD" not in table.header and "BLURB score" not in table.header
     assert "ours has no BLURB score: GAD (fold 3 of 10) missing." in table.notes
+
+
+def test_the_least_p_value_has_a_sign_before_it(monkeypatch):
+    def row(p):
+        figure = {"model": "ours", "task": "gad", "data_set": "GAD", "metric": "f1", "figure": 50.0}
+        return figure | {"median": 50.0, "seeds": 1, "baseline": "base", "difference": 1.0, "p": p}
+
+    table = score_tables.runs_table([row(2 / 10_001), row(4 / 10_001), row(1.0)])
+    assert [cells[-1] for cells in table.rows] == ["< 0.0002", "0.0004", "1.0000"]
+    assert "are drawn anew 10,000 times" in table.notes[0]
+    assert r"\textless{} 0.0002 \\" in tables.latex(table)
+    monkeypatch.setattr(results, "SAMPLES", 200)
+    table = score_tables.runs_table([row(2 / 201), row(4 / 201)])
+    assert [cells[-1] for cells in table.rows] == ["< 0.0100", "0.0199"]
+    assert "are drawn anew 200 times" in table.notes[0]
 
 
 def test_notes_of_published_models_are_told_once():
