@@ -70,7 +70,8 @@ def pretrain(
       UserError: the examples or the teacher do not fit the settings, `model_dir` holds another run,
         the teacher is not the one that the run began with, or `run.max_skipped_steps` steps were
         skipped, as their gradients were not finite.
-      DataError: a shard of the examples is missing or damaged.
+      DataError: a shard of the examples is missing or damaged, or there are fewer held-out examples
+        than one batch.
       CheckpointError: the newest checkpoint is damaged, or `init_checkpoint` cannot be used.
       SystemExit: a signal ended the run early; the step is saved.
     """
@@ -82,6 +83,8 @@ def pretrain(
     division.check(config, strategy.num_replicas_in_sync)
     distribution.optimize_for(config.run.optimize_for, strategy)
     data = pretraining_data.find_data(config, example_folders, init_checkpoint)
+    for folder, manifest in data:
+        pretraining_data.held_out_shards(folder, manifest, config.train_batch_size)
     # One of several workers writes and prints.
     is_chief = strategy.extended.should_checkpoint
     newest = checkpointing.find_newest(model_dir, repair=is_chief)

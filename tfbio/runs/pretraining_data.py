@@ -142,6 +142,26 @@ def training_dataset(
     return _batches(batches, batch_size, manifest, context)
 
 
+def held_out_shards(folder: str, manifest: Manifest, batch_size: int) -> list[Shard]:
+    """Returns the `Shard`s of the held-out pretraining data, which have a batch at least.
+
+    Args:
+      folder, manifest: the path of the folder of the examples, and its manifest.
+      batch_size: the examples of a batch.
+
+    Raises:
+      DataError: there are fewer held-out examples than one batch.
+    """
+    shards = _non_empty(manifest.shards_of("heldout"), folder, "held-out")
+    available = sum(shard.records for shard in shards)
+    if available < batch_size:
+        raise DataError(
+            f"{folder} has {available} held-out examples, fewer than one batch of {batch_size}: "
+            "make examples with a larger --held_out_fraction, or give a smaller train_batch_size."
+        )
+    return shards
+
+
 def held_out_dataset(
     folder: str,
     manifest: Manifest,
@@ -159,13 +179,7 @@ def held_out_dataset(
     Raises:
       DataError: there are fewer held-out examples than one batch.
     """
-    shards = _non_empty(manifest.shards_of("heldout"), folder, "held-out")
-    available = sum(shard.records for shard in shards)
-    if available < batch_size:
-        raise DataError(
-            f"{folder} has {available} held-out examples, fewer than one batch of {batch_size}: "
-            "make examples with a larger --held_out_fraction, or give a smaller train_batch_size."
-        )
+    shards = held_out_shards(folder, manifest, batch_size)
     files = [os.path.join(folder, shard.file) for shard in shards]
     records = tf.data.TFRecordDataset(files).batch(batch_size, drop_remainder=True)
     return _batches(records, batch_size, manifest, context)

@@ -266,11 +266,16 @@ def test_another_runs_weights_must_fit(finished, settings, examples_folder, cpu,
     assert not Path(folder).exists()
 
 
-def test_a_start_that_failed_does_not_bind_the_next(settings, examples_folder, cpu, tmp_path):
+def test_a_failed_start_binds_nothing(settings, examples_folder, cpu, tmp_path, monkeypatch):
     folder = str(tmp_path / "model")
     too_large = dataclasses.replace(settings, train_batch_size=4096)
     with pytest.raises(UserError, match="fewer than one batch of 4096"):
         pretraining.pretrain(too_large, [str(examples_folder)], folder, cpu)
+    assert not Path(folder).exists()
+    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(pretraining, "_train", lambda *_: 1 / 0)
+        pretraining.pretrain(settings, [str(examples_folder)], folder, cpu)
+    assert Path(folder, "config.json").exists()
     short = dataclasses.replace(settings, num_train_steps=2)
     with eagerly():
         pretraining.pretrain(short, [str(examples_folder)], folder, cpu)
