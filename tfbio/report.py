@@ -24,7 +24,8 @@ tables stand beside the runs, instead of a choice from five papers. It writes
   errors_NAME      its mentions by type and length: right, partly right, missed and spurious
   errors.csv       the numbers of the last two, over all seeds
 
-Each figure is a PNG and, for print, a PDF, 3.5 or 7.2 inches wide: one column or two.
+Each figure is a PNG and, for print, a PDF, 3.5 or 7.2 inches wide: one column or two. Without
+--finetuning there are only report.html, report.md and the curves of --pretraining.
 """
 
 from __future__ import annotations
@@ -76,11 +77,11 @@ def write_report(
     pretraining: str = "",
     paper: str = "",
 ) -> Path:
-    """Writes the report on fine-tuning runs: its texts, tables and figures, see the module.
+    """Writes the report on runs: its texts, tables and figures, see the module.
 
     Args:
       finetuning: output folders of fine-tuning runs, or glob patterns of them, each perhaps with
-        `NAME=` before it, the model's name.
+        `NAME=` before it, the model's name; with none of them the report is on `pretraining` alone.
       output: the path of the folder to write to, made if need be.
       baseline: the same of the runs that they are compared with, at most one of each task.
       pretraining: the `--model_dir` of a pretraining run, for its table and curves; "" for neither.
@@ -100,6 +101,10 @@ def write_report(
     extras.require("matplotlib")
     beside = published.models_of(paper) if paper else published.MODELS + published.NEWER
     logged = curves.read_run(pretraining) if pretraining else {}
+    folder = Path(output)
+    if not finetuning:
+        os.makedirs(folder, exist_ok=True)
+        return _write_pages(folder, _pretraining_parts(pretraining, logged, folder))
     runs, compared = _read_runs(finetuning, baseline)
     models = by_model([*runs, *compared.values()])
     columns = columns_of(models)
@@ -115,15 +120,11 @@ def write_report(
     ]
     shown = _tables(columns, figures, models, beside)
 
-    folder = Path(output)
     os.makedirs(folder, exist_ok=True)
     trivial = {
         column: percent(column, run) for column, run in trivial_runs(columns, models).items()
     }
-    parts: list[Part] = []
-    if pretraining:
-        parts.append(curves.table(pretraining, logged))
-        parts.append(learning_curves.draw_pretraining(logged, folder))
+    parts = _pretraining_parts(pretraining, logged, folder) if pretraining else []
     parts += shown
     parts.append(score_chart.draw(columns, figures, trivial, folder, beside))
     parts += filter(None, [learning_curves.draw_finetuning(columns, models, folder)])
@@ -132,6 +133,19 @@ def write_report(
     storage.write_text(folder / "report.csv", csv)
     storage.write_text(folder / "errors.csv", error_report.csv_text(columns, models))
     storage.write_text(folder / "report.tex", _PACKAGES + "\n".join(map(tables.latex, shown)))
+    return _write_pages(folder, parts)
+
+
+def _pretraining_parts(
+    model_dir: str, logged: dict[str, dict[str, curves.Curve]], folder: Path
+) -> list[Part]:
+    """Draws the curves of a pretraining run into `folder`; returns their table and the figure."""
+    figure = learning_curves.draw_pretraining(logged, folder)
+    return [curves.table(model_dir, logged), figure]
+
+
+def _write_pages(folder: Path, parts: Sequence[Part]) -> Path:
+    """Writes report.html and report.md; returns the path of the latter."""
     storage.write_text(folder / "report.html", html_report.text("Report", parts))
     storage.write_text(folder / "report.md", _markdown(parts))
     return folder / "report.md"
@@ -207,10 +221,9 @@ def define_flags() -> None:
     """
     cli.define_list(
         "finetuning",
-        None,
+        [],
         "The --output_dir of a run of run_finetuning.py, or a pattern of such in quotes; "
-        "NAME=FOLDER names the model.",
-        required=True,
+        "NAME=FOLDER names the model. Without it the report is on --pretraining alone.",
     )
     cli.define_list(
         "baseline",
@@ -236,10 +249,19 @@ def main(argv: list[str]) -> None:
       argv: the command line without its flags, a list of strings: the program alone.
 
     Raises:
-      UserError: see `write_report`; or there are arguments, or another process writes there.
+      UsageError: there are arguments, no runs, or flags that go with --finetuning alone.
+      UserError: see `write_report`; or another process writes there.
     """
     cli.no_arguments(argv)
     flag = flags.FLAGS
+    if not flag.finetuning:
+        if not flag.pretraining:
+            raise errors.UsageError(
+                "--finetuning and --pretraining are missing: give the runs of one of them at least."
+            )
+        for name in ("baseline", "published"):
+            if flag[name].value:
+                raise errors.UsageError(f"--{name} goes with --finetuning, which is missing.")
     path_checks.require_output("output", flag.output)
     with storage.only_writer(flag.output):
         path = write_report(
