@@ -20,6 +20,8 @@ from tfbio.formats import safe_xml
 
 # The end of the id of a body's document, behind its article's id.
 BODY_SUFFIX = "#body"
+# What stands between a citation's id and the number of one of its other abstracts.
+OTHER_SUFFIX = "#other_abstract"
 
 # Why an article is left out by itself, whatever else is in the corpus: the first that applies.
 REASONS = (
@@ -133,6 +135,8 @@ class Candidate:
       reason: why it is left out, one of `REASONS`; "" if it is not.
       documents: its documents, whose `sentences` are still whole sections or paragraphs; none if it
         is left out or a deletion.
+      lacking: the id and the reason of each text that is left out beside documents that are not:
+        the main abstract or other abstracts of a citation.
     """
 
     kind: str
@@ -142,6 +146,7 @@ class Candidate:
     revised: int = 0
     reason: str = ""
     documents: tuple[Document, ...] = ()
+    lacking: tuple[tuple[str, str], ...] = ()
 
 
 def read(
@@ -208,13 +213,16 @@ def _of_citation(
         # It is newer than all that other files of no known edition say.
         return Candidate(DELETION, id_, key, citation.version, revised=99999999)
     documents: list[Document] = []
+    lacking: dict[str, str] = {}
     reason = _unwanted_citation(citation, selection)
     if not reason:
         main = _document(id_, source, citation.title, _kinds(citation.sections), selection)
-        documents = [main, *_other_abstracts(citation, id_, source, selection)]
-        reason = document_checks.lacking(main, selection.min_words) or document_checks.excluded_by(
-            excluded, documents, key
-        )
+        every = [main, *_other_abstracts(citation, id_, source, selection)]
+        reasons = {d.id: document_checks.lacking(d, selection.min_words) for d in every}
+        lacking = {name: why for name, why in reasons.items() if why}
+        documents = [document for document in every if document.id not in lacking]
+        # The whole article is left out if it is excluded, or has no document.
+        reason = document_checks.excluded_by(excluded, every, key) if documents else reasons[id_]
     return Candidate(
         CITATION,
         id_,
@@ -223,6 +231,7 @@ def _of_citation(
         int(citation.revised or 0),
         reason,
         documents=() if reason else tuple(documents),
+        lacking=() if reason else tuple(lacking.items()),
     )
 
 
@@ -242,7 +251,7 @@ def _other_abstracts(
     for number, other in enumerate(citation.other_abstracts, start=1):
         is_english = selection.other_abstracts == "english" and other.language == "eng"
         if selection.other_abstracts == "all" or is_english:
-            name = f"{id_}#other_abstract{number}"
+            name = f"{id_}{OTHER_SUFFIX}{number}"
             yield _document(name, source, "", _kinds(other.sections), selection)
 
 

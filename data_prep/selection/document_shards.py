@@ -105,20 +105,22 @@ def _left_out(
     rows: np.ndarray,
     alike: np.ndarray,
     documents: Sequence[Document],
-    names: Sequence[tuple[str, str]],
+    names: Sequence[unit_files.Name],
 ) -> Iterator[tuple[str, str, str]]:
     """Yields (id, file, reason) for each text of a unit that is left out, in their order."""
     exact = dict(zip(alike["row"].tolist(), alike["exact"].tolist(), strict=True))
     rows = rows[np.argsort(rows["row"])]
     columns = (rows[name].tolist() for name in ("row", "first", "texts", "reason"))
     for row, first, count, reason in zip(*columns, strict=True):
-        id_, file = names[row]
+        id_, file, lacking = names[row]
         ids = [document.id for document in documents[first : first + count]]
         if reason:
             # The other abstracts of a citation that lost to a newer one are left out with it.
-            for left in ids or [id_]:
+            for left in dict.fromkeys((id_, *ids, *dict(lacking))):
                 yield left, file, versions.VERDICTS[reason]
             continue
+        for left, why in lacking:
+            yield left, file, why
         for text, left in enumerate(ids, start=first):
             if text in exact:
                 yield left, file, "exact_duplicate" if exact[text] else "near_duplicate"

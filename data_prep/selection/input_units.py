@@ -167,7 +167,8 @@ def _candidates(
                 problems.append(_problem(name, item.name, item.sentence))
             else:
                 counts[item.kind] += 1
-                counts["other_abstract"] += max(0, len(item.documents) - 1)
+                ids = (*(document.id for document in item.documents), *dict(item.lacking))
+                counts["other_abstract"] += sum(articles.OTHER_SUFFIX in id_ for id_ in ids)
                 yield name, item
         if unknown:
             counts["unknown_entities"] += unknown.total()
@@ -195,15 +196,15 @@ def _whole(
 
 def _units(
     candidates: Iterable[tuple[str, articles.Candidate]], reader: Reader
-) -> Iterator[tuple[np.ndarray, list[Document], list[tuple[str, str]]]]:
+) -> Iterator[tuple[np.ndarray, list[Document], list[unit_files.Name]]]:
     """Yields the rows, the texts, and the names of the rows, of one unit after the other."""
     rows: list[tuple] = []
     documents: list[Document] = []
-    names: list[tuple[str, str]] = []
+    names: list[unit_files.Name] = []
     characters = 0
     for file, candidate in candidates:
         year, number = _edition(file)
-        names.append((candidate.id, file))
+        names.append((candidate.id, file, candidate.lacking))
         rows.append(
             (
                 candidate.key,
@@ -217,6 +218,7 @@ def _units(
                 len(candidate.documents),
                 articles.REASONS.index(candidate.reason) + 1 if candidate.reason else 0,
                 candidate.kind == articles.BODY,
+                (candidate.id, "without_text") in candidate.lacking,
                 candidate.kind == articles.DELETION,
             )
         )
@@ -241,7 +243,7 @@ def _write_unit(
     unit: int,
     rows: np.ndarray,
     documents: Sequence[Document],
-    names: Sequence[tuple[str, str]],
+    names: Sequence[unit_files.Name],
 ) -> None:
     rows["unit"] = unit
     write_shard(unit_files.unit_file(work, unit, "tfrecord"), (d.serialize() for d in documents))

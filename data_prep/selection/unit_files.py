@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from tfbio.base import file_paths
 UNITS_OF_INPUT = 1 << 16
 # The file in the working folder that says which articles are excluded.
 EXCLUSION = "exclusion.npz"
+# The names of a row: its id, its file, and `articles.Candidate.lacking`.
+Name = tuple[str, str, Sequence[tuple[str, str]]]
 
 
 def units_of_input(index: int, note: dict[str, Any]) -> range:
@@ -37,7 +40,7 @@ def unit_file(work: str | os.PathLike, unit: int, kind: str) -> Path:
       unit: the unit's number, `<input>` * 65,536 + `<place>`, each of which is written in five
         digits.
       kind: "tfrecord" (the texts), "rows.npy" (`versions.ROW`s), "bands.npy" (`duplicates.ROW`s) or
-        "names.json" (the id and the file of each row).
+        "names.json" (the `Name` of each row).
     """
     return file_paths.at(work, f"unit-{_place(unit)}.{kind}")
 

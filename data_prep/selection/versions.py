@@ -20,7 +20,8 @@ from data_prep.selection import articles, row_groups
 from tfbio.text import ragged
 
 # A candidate. `unit` and `row` say where it is (see input_units.py): its texts are `texts` records
-# of the unit, from `first` on. `reason` is 0, or 1 + the index in articles.REASONS.
+# of the unit, from `first` on. `reason` is 0, or 1 + the index in articles.REASONS. `poor`: a
+# citation that is kept for its other abstracts, and has no main one.
 ROW = np.dtype(
     [
         ("key", "<u8"),
@@ -34,6 +35,7 @@ ROW = np.dtype(
         ("texts", "<u4"),
         ("reason", "<u1"),
         ("body", "?"),
+        ("poor", "?"),
         ("deleted", "?"),
     ]
 )
@@ -59,7 +61,7 @@ def newest(rows: np.ndarray) -> np.ndarray:
         with "key" (uint64, the article), uint32 "version", "year" and "number" (of the PubMed file,
         or 0), "revised" (YYYYMMDD or 0), "unit", "row" (the place of the candidate), "first",
         "texts" (of its texts in the unit), uint8 "reason" (0, or 1 + the index in
-        `articles.REASONS`), and bool "body" and "deleted".
+        `articles.REASONS`), and bool "body", "deleted" and "poor" (without a main abstract).
 
     Returns:
       `ROW` [m <= n], a copy: the rows that are no deletions, in order of unit and row. Its "reason"
@@ -79,8 +81,8 @@ def newest(rows: np.ndarray) -> np.ndarray:
 
 def _verdicts(rows: np.ndarray) -> list[int]:
     """Returns the verdict on each row of one article, in order of version, edition and place."""
-    reasons, deleted, body, version = (
-        rows[name].tolist() for name in ("reason", "deleted", "body", "version")
+    reasons, deleted, body, version, without_main = (
+        rows[name].tolist() for name in ("reason", "deleted", "body", "version", "poor")
     )
     newest = {key: index for index, key in enumerate(zip(body, version, strict=True))}
     versions = [number for is_body, number in newest if number and not is_body]
@@ -91,8 +93,8 @@ def _verdicts(rows: np.ndarray) -> list[int]:
 
     abstract = citation
     if inside is not None and not withdrawn:
-        # PubMed has its title only, or nothing.
-        poor = citation is None or reasons[citation] == _WITHOUT_TEXT
+        # PubMed has its title only, beside other abstracts, or nothing.
+        poor = citation is None or without_main[citation] or reasons[citation] == _WITHOUT_TEXT
         if poor and (citation is None or reasons[inside] != _WITHOUT_TEXT):
             abstract = inside
     kept = [index for index in (abstract, full_text) if index is not None]

@@ -124,6 +124,26 @@ def test_a_superseded_citation_is_counted_with_its_other_abstracts(tmp_path):
     assert manifest.counts["left_out"] == {"superseded": 2}
 
 
+def test_texts_of_an_article_that_are_left_out_alone_are_counted_and_listed(tmp_path):
+    """A title with two other abstracts, of which one is short; and all of it in a newer file."""
+    others = "".join(
+        f"<OtherAbstract><AbstractText>{text}</AbstractText></OtherAbstract>"
+        for text in ("Short.", "It is long enough.")
+    )
+    text = article(1, "one", "").replace("</MedlineCitation>", f"{others}</MedlineCitation>")
+    inputs = [article_set(tmp_path / f"pubmed21n000{n}.xml", text) for n in (1, 2)]
+    selection = articles.Selection(other_abstracts="all", min_words=3)
+    counts = make(inputs, tmp_path / "out", selection=selection).counts
+    assert [d.id for d in read_documents(tmp_path / "out")] == ["pmid:1#other_abstract2"]
+    assert (counts["citation"], counts["other_abstract"], counts["documents"]) == (2, 4, 1)
+    assert counts["left_out"] == {"superseded": 3, "without_text": 1, "too_short": 1}
+    newer = [line for line in left_out_of(tmp_path / "out") if line["file"][-5] == "2"]
+    assert {line["id"]: line["reason"] for line in newer} == {
+        "pmid:1": "without_text",
+        "pmid:1#other_abstract1": "too_short",
+    }
+
+
 def test_bad_files_are_left_out_whole_and_named(tmp_path, capsys):
     good = article_set(tmp_path / "good.xml", article(1, "one"))
     cut = article_set(tmp_path / "cut.xml", article(2, "two"), article(3, "three"))

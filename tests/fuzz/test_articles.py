@@ -45,10 +45,10 @@ def _holds(item, selection, excluded):
     assert item.reason != "retracted" or not selection.keep_retracted
     assert item.reason != "language" or selection.languages
     assert item.kind != articles.BODY or selection.full_text
-    first = item.documents[:1]
-    for document in first if item.kind in (articles.CITATION, articles.ABSTRACT) else ():
+    for document in item.documents if item.kind in (articles.CITATION, articles.ABSTRACT) else ():
         assert sum(len(x.split()) for x in document.sentences) >= selection.min_words
-    assert len(item.documents) < 2 or selection.other_abstracts != "none"
+    assert len(item.documents) + len(item.lacking) < 2 or selection.other_abstracts != "none"
+    assert not item.lacking or item.documents
 
 
 SELECTION = articles.Selection()

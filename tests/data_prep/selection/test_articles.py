@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from data_prep.readers import pmc
@@ -64,6 +66,24 @@ def test_labels_and_other_abstracts_are_options(tmp_path):
     assert (english.title, english.sentences) == ("", ["We like rats."])
     *_, french = citation(tmp_path, other_abstracts="all").documents
     assert (french.id, french.sentences) == ("pmid:5#other_abstract2", ["Nous aimons les rats."])
+
+
+def test_other_abstracts_are_documents_without_the_main_one(tmp_path):
+    def parts(text, **selection):
+        (result,) = read(tmp_path, f"<PubmedArticleSet>{text}</PubmedArticleSet>", **selection)
+        return [d.id for d in result.documents], dict(result.lacking), result.reason
+
+    first, second = "pmid:5#other_abstract1", "pmid:5#other_abstract2"
+    whole = CITATION.format(types="")
+    title_only = re.sub("(?s)<Abstract>.*</Abstract>", "", whole)
+    lacks = {"pmid:5": "without_text"}
+    assert parts(title_only, other_abstracts="all") == ([first, second], lacks, "")
+    assert parts(title_only, other_abstracts="english") == ([first], lacks, "")
+    assert parts(title_only) == ([], {}, "without_text")
+    # The main abstract has five words, the others three and four.
+    lacks = {first: "too_short"}
+    assert parts(whole, other_abstracts="all", min_words=4) == (["pmid:5", second], lacks, "")
+    assert parts(whole, other_abstracts="all", min_words=6) == ([], {}, "too_short")
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from data_prep.selection import versions
 ROWS = itertools.count()
 
 
-def row(key, version=1, edition=(21, 1), revised=20200101, deleted=False, reason="", body=False):
-    year, number = edition
-    place = next(ROWS)
-    reason = versions.VERDICTS.index(reason)
-    return (key, version, year, number, revised, place // 7, place, 0, 1, reason, body, deleted)
+def row(key, version=1, edition=(21, 1), revised=20200101, reason="", **flags):
+    reason, place = versions.VERDICTS.index(reason), next(ROWS)
+    of_place = (place // 7, place, 0, 1)
+    is_set = (flags.get(name, False) for name in ("body", "poor", "deleted"))
+    return (key, version, *edition, revised, *of_place, reason, *is_set)
 
 
 def full_text(key, reason="", abstract_reason=""):
@@ -55,6 +55,13 @@ def test_deletions_count_against_what_came_before_them():
 
 def test_the_highest_version_wins_whatever_its_file():
     assert verdicts(row(1, version=2), row(1, version=1, edition=(22, 1))) == ["", "superseded"]
+
+
+def test_an_abstract_inside_of_a_full_text_stands_beside_other_abstracts_alone():
+    assert verdicts(row(1, poor=True), *full_text(1)) == ["", "", ""]
+    # Neither has a main abstract.
+    inside = full_text(1, abstract_reason="without_text")
+    assert verdicts(row(1, poor=True), *inside) == ["", "in_pubmed", ""]
 
 
 def test_an_abstract_inside_of_a_full_text_gives_way_to_pubmed():
