@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from data_prep.readers import note_events, plain_text, pmc, pubmed, text_lines, wikipedia
 from data_prep.selection import articles, document_checks, exclusion
 from data_prep.selection.articles import Candidate, Selection
-from tfbio.base import messages
+from tfbio.base import document_records, messages
 from tfbio.base.document_records import Document
 
 # The kinds of candidates that are no articles.
@@ -76,7 +76,7 @@ def _pages(
         if isinstance(page, pmc.Problem):
             yield page
         elif address := page.url or page.id:
-            id_ = PREFIXES[PAGE] + messages.printable(address)
+            id_ = document_records.whole_id(PREFIXES[PAGE] + messages.printable(address))
             document = Document(id_, source, page.title, *_paragraphs(page.paragraphs))
             yield _candidate(PAGE, document, selection, excluded)
         else:
@@ -115,7 +115,7 @@ def _plain_texts(
     for position, paragraphs in enumerate(plain_text.read_documents(path), start=1):
         # Two folders may have files of one name.
         text = document_checks.key_of("\n".join(paragraphs))
-        id_ = f"{PREFIXES[PLAIN]}{source}:{position}:{text:x}"
+        id_ = document_records.whole_id(f"{PREFIXES[PLAIN]}{source}:{position}:{text:x}")
         document = Document(id_, source, "", *_paragraphs(paragraphs))
         yield _candidate(PLAIN, document, selection, excluded)
 

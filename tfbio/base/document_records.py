@@ -19,7 +19,7 @@ class Document:
 
     Attributes:
       id: a unique id. An abstract has that of its article, such as "pmid:123"; another text adds
-        the name of its part, such as "pmid:123#body".
+        the name of its part, such as "pmid:123#body". An article's id has no "#" (`whole_id`).
       source: the base name of the file that it was read from.
       title: the title of its article, which is not among the sentences; "" for a further abstract.
       sentences: list of the sentences (str), in order.
@@ -72,6 +72,17 @@ class Document:
             )
         except (LookupError, ValueError, AttributeError) as error:
             raise DataError(f"a record is no document ({error!r:.100})") from error
+
+
+def whole_id(text: str) -> str:
+    """Returns an article's id in which "#" stands as "%23", so that no part of it names a text.
+
+    `article_of` takes what stands after a "#" for the name of one of the article's texts.
+
+    Args:
+      text: the id, with the name of a file or an address that may have a "#".
+    """
+    return text.replace("#", "%23")
 
 
 def article_of(document_id: str) -> str:

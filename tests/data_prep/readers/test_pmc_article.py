@@ -52,6 +52,7 @@ def ids(**values):
         (ids(pmc="PMC0", pmid="+7", doi="10.1/x"), "doi:10.1/x"),
         (ids(pmc="\u0661\u0662", pmid="0", doi="-"), "file:article.nxml"),
         ("", "file:article.nxml"),
+        (ids(doi="10.1/x#y"), "doi:10.1/x%23y"),
     ],
 )
 def test_every_article_has_an_id(tmp_path, given, expected):

@@ -152,6 +152,15 @@ def test_full_texts_without_a_valid_id_do_not_share_a_key(tmp_path):
     assert keys[0] != keys[1] and min(keys) > 1 << 63
 
 
+def test_full_texts_of_a_set_without_ids_are_articles_of_their_own(tmp_path):
+    text = FULL_TEXT.format(pmid="", language="en").replace(">77<", "><")
+    other = text.replace("fed cats", "fed mice")
+    results = read(tmp_path, f"<pmc-articleset>{text}{other}</pmc-articleset>")
+    names = [d.article for c in results for d in c.documents]
+    assert names[0] == names[1] != names[2] == names[3]
+    assert [name.rpartition(":")[0] for name in names[::2]] == ["file:a.xml%231", "file:a.xml%232"]
+
+
 def test_one_article_has_one_id(tmp_path):
     assert full_text(tmp_path, pmid="0055")[0].documents[0].id == "pmid:55"
     text = f"<PubmedArticleSet>{CITATION.format(types='')}</PubmedArticleSet>"

@@ -16,6 +16,7 @@ from tests.data_prep.other_corpora import (
     table,
 )
 from tests.data_prep.pubmed_articles import article, article_set
+from tfbio.base import document_records
 from tfbio.base.errors import UsageError
 from tfbio.formats.safe_xml import BadFile
 
@@ -116,6 +117,16 @@ def test_plain_texts_of_files_of_one_name_are_apart(tmp_path):
     assert first[0].id.startswith("text:a.txt:1:") and other[0].id.startswith("text:a.txt:1:")
     assert first[0].key != other[0].key and first[1].key == other[1].key
     assert first[0].documents[0].article == first[0].id
+
+
+def test_documents_are_articles_of_their_own_whatever_the_names(tmp_path):
+    """Only a "#" of ours divides an id: those of names are none."""
+    ids = [x.documents[0].id for x in read(tmp_path / "notes#0.txt", PLAIN)]
+    assert [id_.rpartition(":")[0] for id_ in ids] == [f"text:notes%230.txt:{n}" for n in (1, 2)]
+    pages = [json.dumps({"id": str(n), "url": f"x#{n}", "title": "", "text": "A."}) for n in (1, 2)]
+    ids += [x.documents[0].id for x in read(tmp_path / "wiki_00", "\n".join(pages))]
+    assert ids[2:] == ["wiki:x%231", "wiki:x%232"]
+    assert list(map(document_records.article_of, ids)) == ids
 
 
 def test_all_texts_pass_the_same_checks(tmp_path):
