@@ -5,10 +5,11 @@ they are PMIDs: the first column of a table may hold any number, and an article 
 is matched by its text. PMIDs are:
 
 *   all numbers of a file that holds nothing else, but for a name before them (also `PMID:123`,
-    `PMC123`, `123.txt`), and of a JSON list of nothing else;
+    `PMC123`, `123.txt`), and of a JSON list of nothing else, numbers or strings;
 *   `123|t|`, `123|a|` (PubTator); `-DOCSTART- (123)` (EBM-PICO; JNLPBA's, without parentheses, are
     other numbers); `123.T1.T2` in a line's first column (ChemProt); `123_s0` in the last (HoC);
-*   in a table with commas whose first line names the columns, those named `pmid` and the like;
+*   in a table with commas or tabs whose first line names the columns, those named `pmid` and the
+    like;
 *   in JSON, a key whose value has `CONTEXTS` or is yes, no or maybe (PubMedQA), the values of
     `pmid`, and addresses of PubMed pages (BioASQ).
 
@@ -64,8 +65,10 @@ _PAGE = re.compile(
     r"https?://(?:www\.)?(?:ncbi\.nlm\.nih\.gov/pubmed|pubmed\.ncbi\.nlm\.nih\.gov)/([0-9]{1,8})/?"
 )
 _BRACKET = re.compile(r"-[LR][RSC]B-")
-# What the first line of a list of ids calls them, and that of a table with commas its columns.
-_ID_COLUMNS = {"pmid", "pmids", "pubmed_id", "pubmedid", "pmcid", "pmcids", "id", "ids"}
+# What the first line of a table calls its columns of ids, that of a list its ids, and that of a
+# table with commas its columns.
+_ID_COLUMNS = {"pmid", "pmids", "pubmed_id", "pubmedid", "pmcid", "pmcids"}
+_LIST_NAMES = {*_ID_COLUMNS, "id", "ids"}
 _COLUMNS = {
     *("text", "sentence", "sentence1", "sentence2", "abstract", "title", "question", "context"),
     *("premise", "hypothesis", "pmid", "pubmed_id", "pmcid"),
@@ -93,8 +96,8 @@ def read(data: bytes) -> tuple[set[str], set[str]]:
         return set(), texts
     if (listed := _listed_ids(text.strip())) is not None:
         return listed, set()
-    if (rows := _csv_rows(text)) is not None:
-        return _read_csv(rows)
+    if (rows := _csv_rows(text) or _tsv_rows(text)) is not None:
+        return _read_table(rows)
     lines = text.splitlines()
     return _read_tokens(lines) if _has_tags(lines) else _read_lines(lines)
 
@@ -169,7 +172,7 @@ def _listed_ids(text: str) -> set[str] | None:
         return None
     ids: set[str] = set()
     for number, item in enumerate(_ITEM.finditer(text)):  # most files end it at the first
-        if number == 0 and item[0].lower() in _ID_COLUMNS:
+        if number == 0 and item[0].lower() in _LIST_NAMES:
             continue
         if (match := _LISTED_ID.fullmatch(item[0])) is None:
             return None
@@ -232,7 +235,7 @@ def _read_lines(lines: Iterable[str]) -> tuple[set[str], set[str]]:
 def _csv_rows(text: str) -> list[list[str]] | None:
     """Parses a table with commas whose first line names the columns; returns None if it is none."""
     first, _, rest = text.partition("\n")
-    names = [name.strip().strip('"').lower() for name in first.split(",")]
+    names = [_plain(name) for name in first.split(",")]
     if len(names) < 2 or "\t" in first or not rest or not _COLUMNS & set(names):
         return None
     try:
@@ -242,12 +245,26 @@ def _csv_rows(text: str) -> list[list[str]] | None:
     return rows if {len(row) for row in rows} == {len(names)} else None
 
 
-def _read_csv(rows: list[list[str]]) -> tuple[set[str], set[str]]:
+def _tsv_rows(text: str) -> list[list[str]] | None:
+    """Parses a table with tabs whose first line names a column of ids; None if it is none."""
+    names = text.partition("\n")[0].split("\t")
+    if len(names) < 2 or not _ID_COLUMNS & set(map(_plain, names)):
+        return None
+    return [line.split("\t") for line in text.splitlines() if line.strip()]
+
+
+def _plain(name: str) -> str:
+    """Returns the name of a column without quotes and in lower case."""
+    return name.strip().strip('"').lower()
+
+
+def _read_table(rows: list[list[str]]) -> tuple[set[str], set[str]]:
     ids, texts = set(), set()
-    is_id = [name.strip().lower() in _ID_COLUMNS - {"id", "ids"} for name in rows[0]]
+    of_ids = {place for place, name in enumerate(rows[0]) if _plain(name) in _ID_COLUMNS}
     for row in rows[1:]:
-        for cell, named in zip(row, is_id, strict=True):
-            if named and (match := _LISTED_ID.fullmatch(cell.strip())):
+        # Rows of a table with tabs may lack cells, or have more.
+        for place, cell in enumerate(row):
+            if place in of_ids and (match := _LISTED_ID.fullmatch(cell.strip().strip('"'))):
                 ids.add(match[1] or f"PMC{match[2]}")
             texts.add(cell)
     return ids, texts
@@ -257,6 +274,8 @@ def _read_json(values: list) -> tuple[set[str], set[str]]:
     listed = values[0] if len(values) == 1 and isinstance(values[0], list) else []
     if listed and all(type(number) is int for number in listed):
         return set(map(str, listed)), set()
+    if all(isinstance(item, str) for item in listed) and (written := _listed_ids(" ".join(listed))):
+        return written, set()
     ids: set[str] = set()
     texts: set[str] = set()
     while values:

@@ -26,7 +26,10 @@ from tfbio.base import errors
         ("pmid\n17\n18\n", [17, 18], []),
         ("PMCID\r\nPMC17\r\n", [], [17]),
         ("[17, 18]", [17, 18], []),
+        ('["17", "PMID:18", "PMC19"]', [17, 18], [19]),
         (f'pmid,label,text\n17,yes,"{SENTENCE}"\n18,no,"A, ""b"" c."\n', [17, 18], []),
+        (f'text\tPMID\tpmcid\n{SENTENCE}\t17\t\n"A, B" c.\t"18"\tPMC19\n', [17, 18], [19]),
+        (f'"pmid"\tlabel\ttext\n17\tyes\t{SENTENCE}\n\n18\n19\tno\ta\tb\n', [17, 18, 19], []),
         (f"17|t|A title\n17|a|{SENTENCE}\n17\t0\t5\tMutat\tDisease\tD1\n", [17], []),
         (f"-DOCSTART- (17)\n\nMutations\tO\nof\tO\nX\tB\n\n{SENTENCE[:0]}", [17], []),
         (f"17.T1.T22\t{MASKED}\tCPR:3\n", [17], []),
@@ -60,6 +63,8 @@ def test_ids(load, content, pmids, pmcids):
         "-DOCSTART- 95369245\n\n" + "".join(f"{w}\tO\n" for w in SENTENCE.split()),  # no PMID
         json.dumps({"17": {"context": SENTENCE}, "ids": ["18", 19]}),
         json.dumps([{"id": "17", "text": SENTENCE}]),
+        json.dumps(["17", SENTENCE]),
+        f"id\tsentence\n17\t{SENTENCE}\n",
         f'<document id="17"><sentence id="18" text="{SENTENCE}"/></document>',
     ],
 )

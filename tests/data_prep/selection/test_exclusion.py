@@ -241,7 +241,7 @@ def test_what_was_read_is_said(tmp_path):
     for name, content in files.items():
         (tmp_path / name).write_text(content)
     lines = [
-        f"--exclude: {tmp_path}/a.txt: 0 ids, 1 text",
+        f"--exclude: {tmp_path}/a.txt: 2 ids, 1 text",
         f"--exclude: {tmp_path}/b.txt: 3 ids, 0 texts",
         f"--exclude: {tmp_path}/c.tsv: 1 id, 2 texts",
     ]
