@@ -8,8 +8,9 @@
   the two files that NCBI's later work has, NCBIdisease_TrainDev.PubTator and
   NCBIdisease_Test.PubTator. The list `splits/ncbi_disease_dev.txt` divides the first of them.
 
-All mentions of a corpus are of one type. Of mentions that overlap the longest is kept, as in the
-published files, and of abstracts with one PMID the first; the others are lines of `left_out.jsonl`.
+All mentions of a corpus are of one type. Of mentions that overlap the longest is kept, of those
+that share their first word and of abstracts with one PMID the first, as in the published files; the
+others are lines of `left_out.jsonl`.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def read_bc5cdr(
       source: the release: the path of a folder, an archive or a file.
       entity_type: "Chemical" or "Disease".
       left: a list that gets `(id, path of its file, reason)`, all str, for each mention that
-        overlaps a longer one ("overlaps") and each abstract that repeats a PMID ("repeated").
+        overlaps a longer one ("overlaps") or whose word an earlier one has ("shares_a_word"), and
+        each abstract that repeats a PMID ("repeated").
 
     Returns:
       A dict with the keys "train", "dev" and "test". Each value is the list of the lines of its
@@ -130,10 +132,7 @@ def _rows(
                 left.append((id_, path, "repeated"))
                 continue
             seen.add(id_)
-            kept = published_sentences.without_overlaps(mentions)
-            gone = sorted(set(mentions) - set(kept))
-            left += [(f"{id_}.{start}-{end}", path, "overlaps") for start, end in gone]
-            splits[split] += published_sentences.tagged(text, kept)
+            splits[split] += published_sentences.tagged(text, mentions, id_, path, left)
     return splits
 
 

@@ -5,9 +5,9 @@ each, of bc2GMtrain_1.1.tar.gz and bc2GMtest_1.0.tar.gz, in folders whose names 
 `test`. The release has no development set: `splits/bc2gm_dev.txt` lists the 2,500 sentences that
 MTL-Bioinformatics-2016 took, and BLURB with it (<https://github.com/spyysalo/bc2gm-corpus>).
 
-A line of the release may become several sentences. Of mentions that overlap the longest is kept, as
-in the published files; the others are lines of `left_out.jsonl`. ALTGENE.eval, the other forms that
-BioCreative accepts, is not used.
+A line of the release may become several sentences. Of mentions that overlap the longest is kept,
+and of those that share their first word the first, as in the published files; the others are lines
+of `left_out.jsonl`. ALTGENE.eval, the other forms that BioCreative accepts, is not used.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def read_examples(
 
     Args:
       source: the release: the path of a folder or an archive.
-      left: a list that gets `(id, path of its file, "overlaps")`, all str, for each mention that
-        overlaps a longer one.
+      left: a list that gets `(id, path of its file, reason)`, all str, for each mention that
+        overlaps a longer one ("overlaps") or whose word an earlier one has ("shares_a_word").
 
     Returns:
       A dict with the keys "train", "dev" and "test". Each value is a list of lines, tuples of str:
@@ -59,10 +59,9 @@ def read_examples(
                 "releases for training and for testing."
             )
         for id_, (text, mentions) in _sentences(texts, genes).items():
-            kept = published_sentences.without_overlaps(mentions)
-            gone = sorted(set(mentions) - set(kept))
-            left += [(f"{id_}.{start}-{end}", genes.path, "overlaps") for start, end in gone]
-            splits["dev" if id_ in dev else part] += published_sentences.tagged(text, kept)
+            splits["dev" if id_ in dev else part] += published_sentences.tagged(
+                text, mentions, id_, genes.path, left
+            )
     return splits
 
 

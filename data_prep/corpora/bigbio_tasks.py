@@ -15,8 +15,8 @@ test.tsv:
 
 Each mention is compared with the text at its offsets. A mention in several parts is no entity of a
 tagged file: it is counted, is a line of left_out.jsonl, and its parts are never joined. Left out
-in the same way are a mention without offsets, the shorter one of two mentions that overlap, and a
-question with no or several answers.
+in the same way are a mention without offsets, the shorter one of two mentions that overlap, the
+later one of two that share their first word, and a question with no or several answers.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def read_examples(
       source: the path of a folder with a file for each split.
       schema: "kb", "text", "pairs", "te" or "qa".
       left: a list that gets `(id, path of its file, reason)`, all str, for each mention that is in
-        several parts ("discontinuous"), has no offsets ("without_a_place") or overlaps a longer one
-        ("overlaps"), each pair without a label ("without_a_label") and each question without
-        exactly one answer ("not_one_answer").
+        several parts ("discontinuous"), has no offsets ("without_a_place"), overlaps a longer one
+        ("overlaps") or whose word an earlier one has ("shares_a_word"), each pair without a label
+        ("without_a_label") and each question without exactly one answer ("not_one_answer").
 
     Returns:
       A dict with the keys "train", "dev" and "test". Each value is a list of rows, tuples of str:
@@ -107,16 +107,8 @@ def _tagged(
             "\n" if place in ends and letter == " " else letter
             for place, letter in enumerate(document.text)
         )
-        types: dict[tuple[int, int], str] = {}
-        gone = []
-        for start, end, entity_type in ((x.start, x.end, x.type or "Entity") for x in entities):
-            if types.setdefault((start, end), entity_type) != entity_type:
-                gone.append((start, end))
-        kept = published_sentences.without_overlaps(types)
-        gone += sorted(set(types) - set(kept))
-        left += [(f"{document.id}.{start}-{end}", str(path), "overlaps") for start, end in gone]
-        typed = [(start, end, types[start, end]) for start, end in kept]
-        lines += published_sentences.tagged(text, typed)
+        mentions = [(x.start, x.end, x.type or "Entity") for x in entities]
+        lines += published_sentences.tagged(text, mentions, document.id, str(path), left)
     return lines
 
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from data_prep.corpora import corpus_splits
+
 # A run of letters and digits, or one other character.
 _WORD = re.compile(r"[^\W_]+|\S")
 # It ends after a run of marks before white space, at a line's end or at the text's.
@@ -93,24 +95,50 @@ def without_overlaps(mentions: Iterable[tuple[int, int]]) -> list[tuple[int, int
     return [mention for mention in each if mention not in left]
 
 
-def tagged(text: str, mentions: Sequence[tuple]) -> list[tuple[str, ...]]:
+def tagged(
+    text: str, mentions: Iterable[tuple], id_: str, path: str, left: corpus_splits.LeftOut
+) -> list[tuple[str, ...]]:
     """Returns an abstract's words with their tags, as the published files have them.
 
-    A mention that begins or ends within a word has the whole word.
+    Of mentions that overlap the longest is kept. A mention that begins or ends within a word has
+    the whole word, and of mentions that share their first word the first has it.
 
     Args:
       text: title and abstract, with a line feed between, or one sentence.
-      mentions: the characters `(start, end)` of each mention, which do not overlap; or `(start,
-        end, type)`.
+      mentions: the characters `(start, end)` of each mention, or `(start, end, type)`.
+      id_: the abstract's id, for `left`.
+      path: the path of its file, for `left`.
+      left: a list that gets `("id_.start-end", path, reason)`, all str, for each mention that no
+        tag begins: it overlaps a longer one, or one of another type ("overlaps"), or an earlier
+        mention has its word ("shares_a_word").
 
     Returns:
       The lines of a file of tagged words, tuples of str: `(word, tag)` with the tag "B", "I" or
       "O", "B-TYPE" or "I-TYPE" where types are given, and `("",)` for the empty line behind each
       sentence.
     """
+    types: dict[tuple[int, int], tuple[str, ...]] = {}
+    overlapping = []
+    for start, end, *entity_type in mentions:
+        if types.setdefault((start, end), tuple(entity_type)) != tuple(entity_type):
+            overlapping.append((start, end))
+    kept = without_overlaps(types)
+    overlapping += sorted(set(types) - set(kept))
+    rows, begun = _tagged(text, [(*place, *types[place]) for place in kept])
+    sharing = sorted(set(kept) - begun)
+    for reason, places in (("overlaps", overlapping), ("shares_a_word", sharing)):
+        left += [(f"{id_}.{start}-{end}", path, reason) for start, end in places]
+    return rows
+
+
+def _tagged(
+    text: str, mentions: Sequence[tuple]
+) -> tuple[list[tuple[str, ...]], set[tuple[int, int]]]:
+    """Returns the lines, and the places of the mentions whose beginning a tag shows."""
     owners = {place: mention for mention in mentions for place in range(*mention[:2])}
     breaks = _breaks(text)
     rows: list[tuple[str, ...]] = []
+    begun: set[tuple[int, int]] = set()
     end, before = 0, None
     for match in _WORD.finditer(text):
         if rows and any(place in breaks for place in range(end, match.start())):
@@ -120,7 +148,10 @@ def tagged(text: str, mentions: Sequence[tuple]) -> list[tuple[str, ...]]:
         tag = "O"
         if owner is not None:
             same_type = before is not None and before[2:] == owner[2:]
-            tag = "-".join(("I" if same_type and owner[0] < match.start() else "B", *owner[2:]))
+            is_inside = same_type and owner[0] < match.start()
+            tag = "-".join(("I" if is_inside else "B", *owner[2:]))
+            if not is_inside:
+                begun.add(owner[:2])
         rows.append((match[0], tag))
         end, before = match.end(), owner
-    return [*rows, ("",)] if rows else []
+    return [*rows, ("",)] if rows else [], begun

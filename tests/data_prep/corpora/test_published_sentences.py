@@ -7,12 +7,13 @@ from data_prep.corpora import published_sentences
 
 def sentences(text, mentions=()):
     """Returns the words of each sentence, joined; "/" stands before the tag of a mention's word."""
-    made = [[]]
-    for row in published_sentences.tagged(text, list(mentions)):
+    made, left = [[]], []
+    for row in published_sentences.tagged(text, mentions, "1", "a", left):
         if row == ("",):
             made.append([])
         else:
             made[-1].append(row[0] if row[1] == "O" else f"{row[0]}/{row[1]}")
+    assert not left
     return [" ".join(words) for words in made if words]
 
 
@@ -52,6 +53,25 @@ def test_a_mention_within_a_word_has_the_whole_word_and_two_that_touch_stay_two(
     assert sentences("the GSK3beta", [(4, 7)]) == ["the GSK3beta/B"]
     assert sentences("a p53 p21 b", [(2, 5), (6, 9)]) == ["a p53/B p21/B b"]
     assert sentences("a p53 p21 b", [(2, 9)]) == ["a p53/B p21/I b"]
+
+
+@pytest.mark.parametrize(
+    "text, mentions, tags, expected",
+    [
+        # Two genes in one word; the second reaches into the next word.
+        ("TNFalpha rises", [(0, 3), (3, 8)], ["B", "O"], ["1.3-8"]),
+        ("TNFalpha rises", [(0, 3), (3, 14)], ["B", "I"], ["1.3-14"]),
+        ("TNFalpha rises", [(0, 3, "G"), (3, 8, "C")], ["B-G", "O"], ["1.3-8"]),
+        # The tag of another type shows it.
+        ("TNFalpha rises", [(0, 3, "G"), (3, 14, "C")], ["B-G", "B-C"], []),
+        ("TNF alpha", [(0, 3), (4, 9)], ["B", "B"], []),
+    ],
+)
+def test_a_mention_whose_word_an_earlier_one_has_is_listed(text, mentions, tags, expected):
+    left = []
+    rows = published_sentences.tagged(text, mentions, "1", "a.txt", left)
+    assert [row[1] for row in rows[:-1]] == tags
+    assert left == [(id_, "a.txt", "shares_a_word") for id_ in expected]
 
 
 def test_of_mentions_that_overlap_the_longest_is_kept():
