@@ -162,18 +162,17 @@ def main(argv: list[str]) -> None:
       UsageError: the command line names no task of BLURB, or a flag is missing or does not go with
         it.
       CorpusError: the release or the lists cannot be used, a file exists already (without
-        `--overwrite`) or cannot be written, or with `--strict` the sizes are not the published
-        ones.
+        `--overwrite`) or cannot be written, or with `--strict` a size is neither the published one
+        nor that of BLURB's files.
       UserError: another process writes to `--output`.
     """
     task = _task(argv)
     flag = flags.FLAGS
     left: corpus_splits.LeftOut = []
     splits = _MAKERS[task].read(flag, left)
-    said, same = published_counts.compare(task, splits)
-    if flag.strict and not same:
-        wrong = next(line for line in said if "than the published" in line)
-        raise CorpusError(f"--strict: {wrong}. Nothing was written.")
+    said, wrong = published_counts.compare(task, splits)
+    if flag.strict and wrong:
+        raise CorpusError(f"--strict: {wrong[0]}. Nothing was written.")
     corpus_splits.write(flag.output, splits, flag.overwrite, left)
     _say_labels(task, splits)
     for line in said:
@@ -191,7 +190,10 @@ def define_flags() -> None:
         "indexing/ebmnlp, DDI, HoC and BioASQ.",
     )
     flags.DEFINE_bool(
-        "strict", False, "Write nothing, and end with an error, if a size is not the published one."
+        "strict",
+        False,
+        "Write nothing, and end with an error, if a size is neither the published one nor that of "
+        "BLURB's files.",
     )
 
 

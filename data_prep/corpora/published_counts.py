@@ -71,27 +71,30 @@ def count(task: str, rows: Rows) -> int:
     return len(rows) - (task in ("gad", "biosses"))
 
 
-def compare(task: str, splits: Mapping[str, Rows]) -> tuple[list[str], bool]:
-    """Compares the sizes of a data set's splits with the published ones.
+def compare(task: str, splits: Mapping[str, Rows]) -> tuple[list[str], list[str]]:
+    """Compares the sizes of a data set's splits with the published ones, and BLURB's files'.
 
     Args:
       task: a key of `PUBLISHED`.
       splits: the rows of "train", "dev" and "test".
 
     Returns:
-      Sentences for the user, a list of str, and True if all three sizes are the published ones.
+      Sentences for the user, a list of str for the three splits; and a list of those among them
+      that name a size which neither the papers nor BLURB's files have.
     """
     unit, published = PUBLISHED[task]
-    said, same = [], True
+    said, wrong = [], []
     for split, expected in zip(SPLITS, published, strict=True):
         found = count(task, splits[split])
         if found == expected:
             said.append(f"{split}: {found:,} {unit}, as published ({SOURCE})")
             continue
-        same = False
-        why = _KNOWN.get((task, split, found), "the reason is not known")
+        known = _KNOWN.get((task, split, found))
         more = f"{abs(found - expected):,} {'more' if found > expected else 'fewer'}"
         said.append(
-            f"{split}: {found:,} {unit}, {more} than the published {expected:,} ({SOURCE}); {why}"
+            f"{split}: {found:,} {unit}, {more} than the published {expected:,} ({SOURCE}); "
+            + (known or "the reason is not known")
         )
-    return said, same
+        if not known:
+            wrong.append(said[-1])
+    return said, wrong
