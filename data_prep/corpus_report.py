@@ -20,10 +20,10 @@ import numpy as np
 from absl import flags
 
 from data_prep.selection import articles, texts
+from data_prep.sentences import checked_tokenizer
 from tfbio.base import cli, errors, messages, path_checks, storage
 from tfbio.base.document_records import Document, read_documents
 from tfbio.base.manifests import Manifest, read_manifest
-from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
 # Documents that are encoded in one call.
 _BATCH = 1000
@@ -61,10 +61,12 @@ def measure(
     Raises:
       DataError: `documents` is not a whole folder of documents, or one of its shards is damaged.
       VocabularyError: the vocabulary cannot be used.
+      UsageError: a WordPiece vocabulary is one of cased text and `lower_case` is True, or the other
+        way round.
     """
     from tqdm import tqdm
 
-    tokenizer = load_fast_tokenizer(vocab, lower_case) if vocab else None
+    tokenizer = checked_tokenizer.load(vocab, lower_case) if vocab else None
     manifest = read_manifest(documents, "documents")
     kinds = (ABSTRACTS, BODIES, *_OTHERS.values())
     words: dict[str, list[int]] = {kind: [] for kind in kinds}
@@ -132,6 +134,7 @@ def _write_report(
       UserError: the folder `output` cannot be made.
       DataError: `documents` is not a whole folder of documents.
       VocabularyError: the vocabulary cannot be used.
+      UsageError: as for `measure`.
       OSError: a file cannot be written.
     """
     manifest = read_manifest(documents, "documents")

@@ -113,6 +113,8 @@ def make_examples(
 
     Raises:
       VocabularyError: `vocab` is not a vocabulary.
+      UsageError: `vocab` is a WordPiece vocabulary of cased text and the text is to be lower-cased,
+        or the other way round.
       DataError: `documents` is not a whole folder of documents; or `output` holds examples that
         were made with other settings, or cannot be written.
       UserError: Beam does not know one of the runner's flags, or a worker process died.

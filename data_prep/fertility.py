@@ -24,10 +24,11 @@ from typing import NamedTuple
 
 from absl import flags
 
+from data_prep.sentences import checked_tokenizer
 from tfbio.base import cli, errors, messages, path_checks, storage
 from tfbio.base.document_records import read_documents
 from tfbio.base.manifests import read_manifest
-from tfbio.text.fast_tokenizer import FastTokenizer, load_fast_tokenizer
+from tfbio.text.fast_tokenizer import FastTokenizer
 
 _DEFINITION = """\
 A word of documents is a run between whitespace in a title or a sentence, with the punctuation
@@ -177,13 +178,14 @@ def report(
       whole, and tokens unknown.
 
     Raises:
-      UsageError: there is neither `documents` nor `mentions`.
+      UsageError: there is neither `documents` nor `mentions`, or a WordPiece vocabulary is one of
+        cased text and `lower_case` is True, or the other way round.
       VocabularyError: a vocabulary cannot be used.
       DataError: `documents` is no whole folder of documents.
       UserError: a file of `mentions` cannot be used, or there are no words to measure.
     """
     # The documents take longest and come last: before that, unreadable files are named.
-    tokenizers = {path: load_fast_tokenizer(path, lower_case) for path in vocabularies}
+    tokenizers = {path: checked_tokenizer.load(path, lower_case) for path in vocabularies}
     of_mentions: dict[str, Counter[str]] = {}
     for path in mentions:
         every, inside = mention_words(path)
@@ -231,7 +233,7 @@ def define_flags() -> None:
     cli.define_list(
         "vocab", None, "Vocabularies: vocab.txt, *.model, or vocab.json.", required=True
     )
-    flags.DEFINE_bool("lower_case", True, "Whether the vocab.txt are of lower-cased text.")
+    flags.DEFINE_bool("lower_case", True, "Whether all vocab.txt are of lower-cased text.")
     flags.DEFINE_string("documents", None, "Folder of documents to measure.")
     cli.define_list("mentions", [], "Files of tagged words to measure: word, tab, tag.")
     flags.DEFINE_string("output", None, "File to write the table to, besides printing it.")

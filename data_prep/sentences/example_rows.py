@@ -16,13 +16,13 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from data_prep.sentences import packing, segments
+from data_prep.sentences import checked_tokenizer, packing, segments
 from tfbio.base.document_records import article_of
 from tfbio.base.example_records import ExampleFormat
 from tfbio.base.held_out import is_held_out
 from tfbio.base.shards import Shard, read_shard
 from tfbio.base.tf_example import bytes_features
-from tfbio.text.fast_tokenizer import FastTokenizer, load_fast_tokenizer
+from tfbio.text.fast_tokenizer import FastTokenizer
 
 OBJECTIVES = ("electra", "next_sentence", "sentence_order", "full_sentences")
 PACKED_OBJECTIVES = ("electra", "full_sentences")
@@ -86,8 +86,9 @@ def load_tokenizer(vocab: str, sha256: str, lower_case: bool) -> FastTokenizer:
 
     Raises:
       VocabularyError: `vocab` is not a vocabulary.
+      UsageError: it is one of cased text, and text is to be lower-cased, or the other way round.
     """
-    return load_fast_tokenizer(vocab, lower_case)
+    return checked_tokenizer.load(vocab, lower_case)
 
 
 def chunks(documents: str, shard: Shard) -> Iterator[list[Document]]:

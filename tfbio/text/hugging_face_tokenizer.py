@@ -73,7 +73,7 @@ def read_lower_case(folder: str | os.PathLike) -> bool:
         lower_case = not vocabularies.is_cased(tokens)
         tokenizer_checks.check_wordpiece(folder, settings, lower_case)
         return lower_case
-    if problem := _contradiction(vocabulary, tokens, lower_case, folds):
+    if problem := vocabularies.case_contradiction(vocabulary, tokens, lower_case, folds):
         raise TokenizerError(
             f"{folder}: do_lower_case is {str(lower_case).lower()}, but {problem}: set it to "
             f"{str(not lower_case).lower()} in {path}."
@@ -125,32 +125,9 @@ def _tokens_of_text(vocabulary: Path, name: str, content: bytes) -> tuple[list[s
             model = sentencepiece_model.ModelProto.FromString(content)
             folds = sentencepiece_model.folds_case(model)
             return [x.piece for x in model.pieces if x.type == sentencepiece_model.NORMAL], folds
-        lines = content.decode("utf-8").split("\n")
-        return [token for token in lines if not token.startswith("[")], False
+        return vocabularies.wordpiece_tokens(content), False
     except Exception as error:  # the tokenizers library raises nothing more exact
         raise TokenizerError(f"{vocabulary} is no vocabulary ({error}): get it again.") from error
-
-
-def _contradiction(
-    vocabulary: Path, tokens: Sequence[str], lower_case: bool, folds: bool
-) -> str | None:
-    """Returns why a vocabulary cannot be one of text in lower case, or of text as it is.
-
-    Either mistake would lose much without a word: tokens that no text gives, or text that has no
-    token.
-
-    Args:
-      vocabulary: the file, for the message.
-      tokens: see `_tokens_of_text`.
-      lower_case: what the settings say.
-      folds: see `_tokens_of_text`.
-    """
-    with_capitals = vocabularies.count_capitals(tokens)
-    if lower_case and vocabularies.is_cased(tokens):
-        return f"{with_capitals} of {len(tokens)} tokens in {vocabulary} have capital letters"
-    if not lower_case and not with_capitals and not folds:
-        return f"no token in {vocabulary} has a capital letter"
-    return None
 
 
 def _lower_cases(tokenizer: dict) -> bool | None:

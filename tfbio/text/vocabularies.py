@@ -38,6 +38,40 @@ def is_cased(tokens: Sequence[str]) -> bool:
     return count_capitals(tokens) > _CASED * len(tokens)
 
 
+def wordpiece_tokens(content: bytes) -> list[str]:
+    """Returns the tokens of a `vocab.txt` in their order, without the special ones in brackets.
+
+    Args:
+      content: the content of the file.
+
+    Raises:
+      UnicodeDecodeError: it is no UTF-8.
+    """
+    return [token for token in content.decode().split("\n") if not token.startswith("[")]
+
+
+def case_contradiction(
+    path: str | os.PathLike, tokens: Sequence[str], lower_case: bool, folds: bool = False
+) -> str | None:
+    """Returns why a vocabulary cannot be one of text in lower case, or of text as it is, or None.
+
+    Either mistake would lose much without a word: tokens that no text gives, or text that has no
+    token.
+
+    Args:
+      path: the vocabulary's file, for the message.
+      tokens: the tokens that text can give, without special ones.
+      lower_case: whether text is to be lower-cased.
+      folds: whether the vocabulary itself takes capital letters for small ones.
+    """
+    with_capitals = count_capitals(tokens)
+    if lower_case and is_cased(tokens):
+        return f"{with_capitals} of {len(tokens)} tokens in {path} have capital letters"
+    if not lower_case and not with_capitals and not folds:
+        return f"no token in {path} has a capital letter"
+    return None
+
+
 def vocabulary_files(path: str | os.PathLike) -> list[Path]:
     """Returns the paths of a vocabulary's files, without looking whether they exist.
 
