@@ -51,7 +51,8 @@ class ExampleSettings:
         "sentence_order" or "full_sentences" (`example_rows.OBJECTIVES`).
       packing: True to put several documents into an example.
       sequence_length: the tokens in an example, with special tokens and padding.
-      lower_case: True to lower-case the text and strip accents, with a WordPiece vocabulary.
+      lower_case: True to lower-case the text and strip accents, with a WordPiece vocabulary;
+        byte-level BPE ignores it.
       held_out_fraction: the share (0 to 1) of the articles that is kept out of training.
       shards: the number of training shards to write; 0: one for each 32 MiB of documents, and at
         least 16.
@@ -138,7 +139,8 @@ def make_examples(
             packing.most_pieces(settings.sequence_length) if settings.packing else 1
         ),
         "sequence_length": settings.sequence_length,
-        "lower_case": settings.lower_case,
+        # Byte-level BPE keeps all bytes.
+        "lower_case": settings.lower_case and tokenizer.kind != "byte_bpe",
         "held_out_fraction": settings.held_out_fraction,
         "shards": settings.shards or _shards_for(source),
         "seed": settings.seed,
@@ -281,7 +283,11 @@ def define_flags() -> None:
         "itself; with electra or full_sentences.",
     )
     flags.DEFINE_integer("sequence_length", 128, "Tokens in an example.", lower_bound=8)
-    flags.DEFINE_bool("lower_case", True, "Lower-case the text and strip accents (uncased).")
+    flags.DEFINE_bool(
+        "lower_case",
+        True,
+        "Lower-case the text and strip accents (uncased); byte-level BPE ignores it.",
+    )
     flags.DEFINE_float(
         "held_out_fraction",
         0.05,

@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from data_prep import examples
+from data_prep import examples, vocabulary
 from data_prep.running import pipeline
 from data_prep.sentences import example_rows, example_shards, segments
 from tfbio.base import errors
@@ -290,6 +290,19 @@ def test_settings_that_matter_change_the_output(documents_folder, vocab_file, tm
     manifest = read_manifest(tmp_path / "c", "examples")
     assert not manifest.shards_of("heldout")
     assert manifest.counts["train_documents"] == manifest.counts["documents"] > 100
+
+
+def test_byte_level_bpe_is_not_recorded_as_lower_case(documents_folder, tmp_path, capsys):
+    """So that --nolower_case, which changes nothing, meets the same examples."""
+    vocab = tmp_path / "vocab.json"
+    vocabulary.make_vocabulary(documents_folder, vocab, kind="byte_bpe", size=400)
+    for lower_case in (True, False):
+        settings = examples.ExampleSettings(shards=1, lower_case=lower_case)
+        manifest = examples.make_examples(
+            documents_folder, vocab, tmp_path / "out", settings, runner=ONE_WORKER
+        )
+        assert manifest.settings["lower_case"] is False
+    assert "is complete and is reused" in capsys.readouterr().out
 
 
 def test_bad_input_is_one_sentence(
