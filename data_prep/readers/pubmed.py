@@ -9,6 +9,8 @@
   both, and with neither where there is one section only. It has nothing of other abstracts,
   versions, revisions and retractions.
 - `parse_publication_types` and the reading of languages fail at an empty element.
+- `parse_pmid` takes an `ArticleId` for a missing `PMID`, which NLM's DTD requires. It follows the
+  citation, so that it may not be parsed yet.
 - `parse_medline_xml` passes over deletions, and over articles under the older root.
 """
 
@@ -188,9 +190,6 @@ def _read(stream: BinaryIO, unknown: Counter[str] | None) -> Iterator[Citation]:
 
 
 def _citation(element: etree._Element) -> Citation:
-    pmid = element.findtext("PMID")
-    if element.find("PMID") is None and (parent := element.getparent()) is not None:
-        pmid = parent.findtext('PubmedData/ArticleIdList/ArticleId[@IdType="pmid"]')
     article = element.find("Article")
     if article is None:
         article = etree.Element("Article")
@@ -201,7 +200,7 @@ def _citation(element: etree._Element) -> Citation:
         for other in element.iterfind("OtherAbstract")
     )
     return Citation(
-        pmid=(pmid or "").strip(),
+        pmid=(element.findtext("PMID") or "").strip(),
         version=_version(element.find("PMID")),
         revised=_revised(element),
         title="" if title is None else text(title),
