@@ -86,8 +86,8 @@ class Selection:
       note_marks: "keep" the marks of de-identification in clinical notes, or write their "type".
 
     Raises:
-      UsageError: `other_abstracts` or `note_marks` has no such value, or a language is not three
-        small letters.
+      UsageError: `other_abstracts` or `note_marks` has no such value, a language is not three small
+        letters, or `captions` or `tables` is set without `full_text`.
     """
 
     section_labels: bool = False
@@ -110,6 +110,11 @@ class Selection:
             )
         if self.note_marks not in ("keep", "type"):
             raise errors.UsageError(f"--note_marks={self.note_marks}: give keep or type.")
+        if not self.full_text and (self.captions or self.tables):
+            raise errors.UsageError(
+                f"--{'captions' if self.captions else 'tables'} does not go with --nofull_text, "
+                "which leaves out the texts that have them."
+            )
         unknown = [name for name in self.languages if not re.fullmatch("[a-z]{3}", name)]
         if unknown:
             raise errors.UsageError(

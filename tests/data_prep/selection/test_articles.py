@@ -186,6 +186,9 @@ def test_settings_that_make_no_sense_are_named():
         articles.Selection(languages=("English",))
     with pytest.raises(errors.UserError, match="other_abstracts=french"):
         articles.Selection(other_abstracts="french")
+    for name in ("captions", "tables"):
+        with pytest.raises(errors.UserError, match=f"--{name} does not go with --nofull_text"):
+            articles.Selection(full_text=False, **{name: True})
 
 
 def test_a_broken_article_of_a_set_is_a_problem_and_the_rest_is_read(tmp_path):
