@@ -3,10 +3,11 @@
     python -m data_prep.sentence_roles --documents=out/documents --output=out/sentence_roles
 
 Writes `train.tsv`, `dev.tsv` and `test.tsv` (columns id, label, sentence). The label is the NLM
-category of the sentence's section: background, objective, methods, results or conclusions. Only
-abstracts that consist of such sections, with two categories at least, are used. The split is by
-article: dev and test articles are those that `python -m data_prep.examples` holds out of
-pretraining, given the same --held_out_fraction, so no pretrained model has seen their text.
+category of the sentence's section, or, in the abstract of a full text that PubMed lacks, the
+section's title: background, objective, methods, results or conclusions. Only abstracts that consist
+of such sections, with two labels at least, are used. The split is by article: dev and test articles
+are those that `python -m data_prep.examples` holds out of pretraining, given the same
+--held_out_fraction, so no pretrained model has seen their text.
 """
 
 from __future__ import annotations

@@ -19,6 +19,8 @@ def document(sections, id_="pmid:1"):
     ("sections", "expected"),
     [
         (["METHODS", "RESULTS"], ["methods", "results"]),
+        # The titles of sections, in a full text's abstract that PubMed lacks.
+        (["Methods", "Results"], ["methods", "results"]),
         (["METHODS", "METHODS"], None),
         (["METHODS", "UNASSIGNED", "RESULTS"], None),
         (["", ""], None),

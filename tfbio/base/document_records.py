@@ -25,7 +25,7 @@ class Document:
       sentences: list of the sentences (str), in order.
       sections: list with, for each sentence, the NLM category of its section, in upper case
         (BACKGROUND, OBJECTIVE, METHODS, RESULTS, CONCLUSIONS, UNASSIGNED), or "" without sections.
-        In a full text, the titles of the sections around the sentence.
+        In a full text and its abstract, the titles of the sections around the sentence.
     """
 
     id: str
