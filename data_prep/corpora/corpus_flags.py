@@ -8,16 +8,14 @@ from data_prep.corpora import corpus_splits
 from tfbio.base import errors
 
 
-def define(release: str, index: str = "", held_out: str = "", dev_documents: bool = False) -> None:
+def define(release: str, held_out: str = "", dev_documents: bool = False) -> None:
     """Defines the absl flags that the corpora's commands have in common, and returns nothing.
 
-    They are `--input`, `--output` and `--overwrite`, and by the arguments `--index`,
-    `--dev_fraction` and `--dev_documents`.
+    They are `--input`, `--output` and `--overwrite`, and by the arguments `--dev_fraction` and
+    `--dev_documents`.
 
     Args:
       release: the content of `--input`, for `--help`.
-      index: the name of the folder of BLURB's `indexing` that has the corpus's splits, for
-        `--index`; "": the corpus has no such flag.
       held_out: the unit that is held out for development, such as "notes", where the release has no
         split for it, for `--dev_fraction`; "": the corpus has no such flag.
       dev_documents: True: also define `--dev_documents`, the path of a file with the names of the
@@ -28,9 +26,6 @@ def define(release: str, index: str = "", held_out: str = "", dev_documents: boo
     """
     flags.DEFINE_string("input", None, f"{release}, or a folder that holds it.", required=True)
     flags.DEFINE_string("output", None, "Folder to write to.", required=True)
-    if index:
-        text = f"Folder of the lists that make the splits: BLURB's indexing/{index}."
-        flags.DEFINE_string("index", None, text, required=True)
     if held_out:
         text = f"Fraction of the {held_out} for training that is held out for development."
         flags.DEFINE_float("dev_fraction", corpus_splits.DEV_FRACTION, text)

@@ -1,19 +1,16 @@
 """Makes BLURB's files of DDI 2013: two drugs of a sentence, and their interaction.
 
-    python -m data_prep.corpora.ddi --input=DDICorpus-2013.zip \\
-        --index=data_generation/indexing/DDI --output=out/ddi
-
 Each `<pair>` of the XML is an example: the pair's id; the sentence, in which both drugs are
 `@DRUG$` (one `@DRUG-DRUG$` where they overlap), or with `--entities=marker` stand between markers;
 and `DDI-advise`, `-effect`, `-int`, `-mechanism` or `-false`. The splits are lists of files,
 BLURB's `indexing/DDI/{train,dev,test}_files.tsv`.
 
-Reads the release of the corpus's makers (<https://github.com/isegura/DDICorpus>), or the older copy
-that BLURB fetches, DDIextraction_2013.tar.gz. The makers' release corrects that copy, where in six
-abstracts the mentions after the title stand one character too late, and two pairs have each
-other's label. So 66 examples for training and 21 for development are not BLURB's; all others,
-and all for testing, are. A mention whose text stands neither at its place nor one character beside
-it is an error.
+`tfbio data ddi` reads with this module the release of the corpus's makers
+(<https://github.com/isegura/DDICorpus>), or the older copy that BLURB fetches,
+DDIextraction_2013.tar.gz. The makers' release corrects that copy, where in six abstracts the
+mentions after the title stand one character too late, and two pairs have each other's label. So 66
+examples for training and 21 for development are not BLURB's; all others, and all for testing, are.
+A mention whose text stands neither at its place nor one character beside it is an error.
 """
 
 from __future__ import annotations
@@ -21,11 +18,9 @@ from __future__ import annotations
 import os
 import re
 
-from absl import flags
 from lxml import etree
 
-from data_prep.corpora import corpus_flags, corpus_splits, relation_entities, released_files
-from tfbio.base import cli
+from data_prep.corpora import corpus_splits, relation_entities, released_files
 
 _LABELS = ("false", "advise", "effect", "int", "mechanism")
 
@@ -163,39 +158,3 @@ def _span(drug: etree._Element, text: str, path: str) -> tuple[int, int] | None:
             f"not {mention!r:.40}."
         )
     return parts[0][0], parts[-1][1] + 1
-
-
-def main(argv: list[str]) -> None:
-    """Runs `python -m data_prep.corpora.ddi`, which makes BLURB's files of DDI 2013.
-
-    Writes `train.tsv`, `dev.tsv` and `test.tsv` (the rows of `read_examples`) and `left_out.jsonl`
-    to the folder `--output`, and prints how many examples have each label. Returns nothing.
-
-    Args:
-      argv: the program's name; anything else is an error.
-
-    Raises:
-      UsageError: the command line has something beside flags.
-      CorpusError: the release or the lists cannot be used, or a file exists already (without
-        `--overwrite`) or cannot be written.
-      UserError: another process writes to `--output`.
-    """
-    cli.no_arguments(argv)
-    flag = flags.FLAGS
-    left: corpus_splits.LeftOut = []
-    splits = read_examples(flag.input, flag.index, flag.entities, left)
-    corpus_splits.write(flag.output, splits, flag.overwrite, left)
-    corpus_splits.say_counts(splits)
-
-
-def define_flags() -> None:
-    """Defines the flags of `python -m data_prep.corpora.ddi`, and returns nothing.
-
-    They are `--input`, `--output`, `--overwrite`, `--index` and `--entities`.
-    """
-    corpus_flags.define("DDICorpus-2013.zip", index="DDI")
-    corpus_flags.define_entities()
-
-
-if __name__ == "__main__":
-    cli.run(main, define_flags)

@@ -1,24 +1,19 @@
 """Makes BLURB's files of EBM-PICO: words as participants, interventions or outcomes of trials.
 
-    python -m data_prep.corpora.ebm_pico --input=ebm_nlp_2_00.tar.gz \\
-        --index=data_generation/indexing/ebmnlp --output=out/ebm_pico
-
-Reads EBM-NLP 2.00 (<https://github.com/bepnye/EBM-NLP>): its tokens, and the labels "aggregated",
-"starting_spans", for testing those of medical professionals ("gold"). An abstract is a line
-`-DOCSTART- (PMID)`, a blank line, and a line for each token with its tag: I-PAR, I-INT, I-OUT or O;
-a token of several elements has the last of these three tags. A blank line follows each token ".".
-The splits are lists of abstracts, BLURB's `indexing/ebmnlp/{train,dev,test}_pmid.tsv`.
+`tfbio data ebm_pico` reads with this module EBM-NLP 2.00 (<https://github.com/bepnye/EBM-NLP>): its
+tokens, and the labels "aggregated", "starting_spans", for testing those of medical professionals
+("gold"). An abstract is a line `-DOCSTART- (PMID)`, a blank line, and a line for each token with
+its tag: I-PAR, I-INT, I-OUT or O; a token of several elements has the last of these three tags. A
+blank line follows each token ".". The splits are lists of abstracts, BLURB's
+`indexing/ebmnlp/{train,dev,test}_pmid.tsv`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
-from absl import flags
-
-from data_prep.corpora import corpus_flags, corpus_splits, released_files
-from tfbio.base import cli
+from data_prep.corpora import corpus_splits, released_files
 
 # In the order in which they overwrite each other.
 TAGS = {"participants": "I-PAR", "interventions": "I-INT", "outcomes": "I-OUT"}
@@ -121,40 +116,3 @@ def read_abstract(
         yield token, tag
         if token == ".":
             yield ("",)
-
-
-def _tags_of(row: Sequence[str]) -> Sequence[str]:
-    """Returns the tag of a line in a sequence of one text; an empty sequence if it has none."""
-    return row[1:]
-
-
-def main(argv: list[str]) -> None:
-    """Runs `python -m data_prep.corpora.ebm_pico`, which makes BLURB's files of EBM-PICO.
-
-    Writes `train.tsv`, `dev.tsv` and `test.tsv` (the lines of `read_examples`) and `left_out.jsonl`
-    to the folder `--output`, and prints how many words have each tag. Returns nothing.
-
-    Args:
-      argv: the program's name; anything else is an error.
-
-    Raises:
-      UsageError: the command line has something beside flags.
-      CorpusError: the release or the lists cannot be used, or a file exists already (without
-        `--overwrite`) or cannot be written.
-      UserError: another process writes to `--output`.
-    """
-    cli.no_arguments(argv)
-    flag = flags.FLAGS
-    left: corpus_splits.LeftOut = []
-    splits = read_examples(flag.input, flag.index, left)
-    corpus_splits.write(flag.output, splits, flag.overwrite, left)
-    corpus_splits.say_counts(splits, _tags_of)
-
-
-def define_flags() -> None:
-    """Defines the command line's flags."""
-    corpus_flags.define("ebm_nlp_2_00.tar.gz", index="ebmnlp")
-
-
-if __name__ == "__main__":
-    cli.run(main, define_flags)

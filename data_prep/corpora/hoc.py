@@ -1,13 +1,11 @@
 """Makes BLURB's files of Hallmarks of Cancer: which of ten hallmarks a sentence speaks of.
 
-    python -m data_prep.corpora.hoc --input=Hallmarks-of-Cancer \\
-        --index=data_generation/indexing/HoC --output=out/hoc
-
-Reads the folders `labels` and `text` of <https://github.com/sb895/Hallmarks-of-Cancer>, or an
-archive of them. An example, below the header `labels, sentence, index`, is the ten labels in
-alphabetical order (`0_0,1_1,...`: the second is there), the sentence, and `PMID_sN` with N from 0.
-The annotators' finer classes count as the hallmark above them. The splits are lists of abstracts,
-BLURB's `indexing/HoC/{train,dev,test}_pmid.tsv`.
+`tfbio data hoc` reads with this module the folders `labels` and `text` of
+<https://github.com/sb895/Hallmarks-of-Cancer>, or an archive of them. An example, below the header
+`labels, sentence, index`, is the ten labels in alphabetical order (`0_0,1_1,...`: the second is
+there), the sentence, and `PMID_sN` with N from 0. The annotators' finer classes count as the
+hallmark above them. The splits are lists of abstracts, BLURB's
+`indexing/HoC/{train,dev,test}_pmid.tsv`.
 """
 
 from __future__ import annotations
@@ -15,10 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from absl import flags
-
-from data_prep.corpora import corpus_flags, corpus_splits, released_files
-from tfbio.base import cli
+from data_prep.corpora import corpus_splits, released_files
 from tfbio.formats.hoc import HEADER, label_cell
 from tfbio.formats.label_sets import HALLMARKS
 
@@ -121,7 +116,7 @@ def _hallmarks(part: str, path: str) -> set[str]:
 
 
 def labels_of(row: Sequence[str]) -> list[str]:
-    """Returns the hallmarks in a row of the corpus HoC, for the counts that its command prints.
+    """Returns the hallmarks in a row of the corpus HoC, for the counts that are printed.
 
     Args:
       row: the header, or `(labels, sentence, index)` as `read_examples` makes it.
@@ -130,35 +125,3 @@ def labels_of(row: Sequence[str]) -> list[str]:
       The list of their names, such as ["cellular energetics"]; [] for the header.
     """
     return [name for i, name in enumerate(HALLMARKS) if f"{i}_1" in row[0].split(",")]
-
-
-def main(argv: list[str]) -> None:
-    """Runs `python -m data_prep.corpora.hoc`, which makes BLURB's files of HoC.
-
-    Writes `train.tsv`, `dev.tsv` and `test.tsv` (the rows of `read_examples`) and `left_out.jsonl`
-    to the folder `--output`, and prints how many examples have each hallmark. Returns nothing.
-
-    Args:
-      argv: the program's name; anything else is an error.
-
-    Raises:
-      UsageError: the command line has something beside flags.
-      CorpusError: the release or the lists cannot be used, or a file exists already (without
-        `--overwrite`) or cannot be written.
-      UserError: another process writes to `--output`.
-    """
-    cli.no_arguments(argv)
-    flag = flags.FLAGS
-    left: corpus_splits.LeftOut = []
-    splits = read_examples(flag.input, flag.index, left)
-    corpus_splits.write(flag.output, splits, flag.overwrite, left)
-    corpus_splits.say_counts(splits, labels_of)
-
-
-def define_flags() -> None:
-    """Defines the command line's flags."""
-    corpus_flags.define("The folders labels and text", index="HoC")
-
-
-if __name__ == "__main__":
-    cli.run(main, define_flags)

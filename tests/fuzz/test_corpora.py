@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from data_prep.corpora import clinical_notes, corpus_flags, corpus_splits, ddi, released_files
+from data_prep.corpora import clinical_notes, corpus_splits, ddi, released_files
 from data_prep.running import left_out
 from tests.fuzz import damage, grammars, harness
 from tests.fuzz.releases import LISTED, RELEASES
@@ -83,11 +83,7 @@ def runs(folder):
     module = importlib.import_module(f"data_prep.corpora.{given['module']}")
     before = set(FLAGS)
     try:
-        if hasattr(module, "define_flags"):
-            module.define_flags()
-        else:
-            index = "of lists" * (inner / "index").is_dir()
-            corpus_flags.define("the release", index, held_out="notes", dev_documents=True)
+        module.define_flags()
         where = [f"--input={inner}", f"--output={folder / 'out'}"]
         if "index" in FLAGS and (inner / "index").is_dir():
             where.append(f"--index={inner / 'index'}")
@@ -299,17 +295,17 @@ def listed(draw, name):
 # Release -> module, if it is called otherwise, and flags.
 FLAGS_OF = {
     "biobert_folds": ("", ["--fold=1", "--dev_size=3", "--dev_size=99"]),
-    "chemprot": ("", ["--entities=marker"]),
+    "chemprot": ("blurb", ["--entities=marker"]),
     "clinical_sts": ("", ["--dev_fraction=0.3", "--dev_fraction=0", "--dev_fraction=0.999"]),
-    "ddi": ("", ["--entities=marker"]),
-    "hoc": ("", ["--overwrite"]),
+    "ddi": ("blurb", ["--entities=marker"]),
+    "hoc": ("blurb", ["--overwrite"]),
     "i2b2_2010": ("", ["--concepts", "--entities=marker", "--dev_fraction=2", "--dev_documents=x"]),
     "i2b2_2012": ("i2b2_notes", ["--year=2012", "--year=2014"]),
     "mednli": ("", ["--overwrite"]),
     "share_clefe": ("", ["--dev_documents=x", "--dev_fraction=0.5"]),
     "pubmedqa": ("", ["--fold=9"]),
-    "bioasq": ("", ["--overwrite"]),
-    "ebm_pico": ("", ["--overwrite"]),
+    "bioasq": ("blurb", ["--overwrite"]),
+    "ebm_pico": ("blurb", ["--overwrite"]),
     "bc2gm": ("blurb", ["--strict", "--overwrite"]),
     "jnlpba": ("blurb", ["--index=x"]),
     "ncbi_disease": ("blurb", ["--entities=marker"]),

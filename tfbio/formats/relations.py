@@ -77,7 +77,7 @@ def find(
         f"{example.where[0]}, line {example.where[1]}: expected {', '.join(MARKERS)} once each for "
         f"pooling {pooling} and entity_markers {str(keep_markers).lower()}"
         f"{', or one or two dummies such as @GENE$' * keep_markers}; `--entities=marker` of "
-        "data_prep.corpora.chemprot and .ddi writes markers."
+        "`tfbio data chemprot` and `ddi` writes markers."
     )
 
 

@@ -155,14 +155,14 @@ TASKS = {
             read=partial(tagged_words.read, types=entity_metrics.PICO_ELEMENTS, scheme="IO"),
             score=score_words,
             settings={"sequence_length": 256, "num_train_epochs": 3.0},
-            made_by="python -m data_prep.corpora.ebm_pico",
+            made_by="python -m data_prep.corpora.blurb ebm_pico",
         ),
         _relations(
             "chemprot",
             ("false", "CPR:3", "CPR:4", "CPR:5", "CPR:6", "CPR:9"),
             "false",
             None,
-            "python -m data_prep.corpora.chemprot",
+            "python -m data_prep.corpora.blurb chemprot",
             learning_rate=1e-4,
             sequence_length=256,
         ),
@@ -171,7 +171,7 @@ TASKS = {
             ("DDI-false", "DDI-advise", "DDI-effect", "DDI-int", "DDI-mechanism"),
             "DDI-false",
             None,
-            "python -m data_prep.corpora.ddi",
+            "python -m data_prep.corpora.blurb ddi",
             sequence_length=256,
             num_train_epochs=3.0,
         ),
@@ -240,7 +240,7 @@ TASKS = {
             read=hoc.read,
             score=score_hallmarks,
             settings={},
-            made_by="python -m data_prep.corpora.hoc",
+            made_by="python -m data_prep.corpora.blurb hoc",
         ),
         Task(
             name="mednli",
@@ -264,7 +264,7 @@ TASKS = {
                 read=partial(read_table, columns=("id", "text", "context", "label"), labels=labels),
                 score=score_classes,
                 settings={"sequence_length": 512, "num_train_epochs": 20.0, "num_trials": 10},
-                made_by=f"python -m data_prep.corpora.{name}",
+                made_by=f"python -m data_prep.corpora.blurb {name}",
             )
             for name, labels in (("pubmedqa", ("yes", "no", "maybe")), ("bioasq", ("yes", "no")))
         ),

@@ -63,7 +63,7 @@ def test_the_published_files_byte_for_byte(command, tmp_path):
             data / "index", f"{split}_pmid.tsv"
         )
     flags = (f"--input={tmp_path}", f"--index={tmp_path}", f"--output={tmp_path}/out")
-    done = command("corpora.ebm_pico", *flags)
+    done = command("corpora.blurb", "ebm_pico", *flags)
     assert done.returncode == 0, done.stderr
     for split, text in published.items():
         assert (tmp_path / "out" / f"{split}.tsv").read_text(encoding="utf-8") == text
@@ -124,7 +124,7 @@ def test_an_abstract_that_is_not_there_is_named(lacking, command, fails_in_one_s
     for path in tmp_path.rglob(f"2.*{lacking}"):
         path.unlink()
     flags = (f"--input={tmp_path}", f"--index={tmp_path}", f"--output={tmp_path}/out")
-    said = fails_in_one_sentence(command("corpora.ebm_pico", *flags))
+    said = fails_in_one_sentence(command("corpora.blurb", "ebm_pico", *flags))
     assert "train_pmid.tsv" in said and "lists 2" in said
     assert not (tmp_path / "out").exists()
 

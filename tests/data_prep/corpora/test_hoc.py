@@ -11,7 +11,7 @@ from tests import reference
 def test_the_published_files_byte_for_byte(command, tmp_path):
     data = reference.corpus("hoc")
     flags = (f"--input={data}/original", f"--index={data}/blurb/index", f"--output={tmp_path}")
-    done = command("corpora.hoc", *flags)
+    done = command("corpora.blurb", "hoc", *flags)
     assert done.returncode == 0, done.stderr
     assert "test: 155 activating invasion and metastasis, 21 avoiding" in done.stdout
     counts = {}
@@ -70,6 +70,6 @@ def test_an_abstract_that_is_not_there_is_named(lacking, command, fails_in_one_s
     for split, content in {"train": "1.txt", "dev": "1.txt", "test": "1.txt,2.txt"}.items():
         (tmp_path / f"{split}_pmid.tsv").write_text(content)
     flags = (f"--input={tmp_path}", f"--index={tmp_path}", f"--output={tmp_path}/out")
-    said = fails_in_one_sentence(command("corpora.hoc", *flags))
+    said = fails_in_one_sentence(command("corpora.blurb", "hoc", *flags))
     assert "test_pmid.tsv" in said and "lists 2.txt" in said
     assert not (tmp_path / "out").exists()

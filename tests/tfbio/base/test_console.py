@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[3]
         # Names of modules and files, and commands that `tfbio` does not have.
         ("see tfbio/report.py and tfbio.reporting", "see tfbio/report.py and tfbio.reporting"),
         ("data_prep.examples.make, data_prep/documents.py", None),
-        ("python -m data_prep.corpora.hoc, BERT's run_squad.py", None),
+        ("python -m data_prep.corpora.pubmedqa, BERT's run_squad.py", None),
     ],
 )
 def test_commands_are_called_as_they_were_typed(text, shown, monkeypatch):
