@@ -285,3 +285,15 @@ def test_lookup_finds_what_a_set_finds():
         asked = np.concatenate([rng.integers(0, 2**64, 500, dtype=np.uint64), hashes[::3]])
         result = exclusion._Lookup(hashes).find(asked)
         assert set(result.tolist()) == set(hashes.tolist()) & set(asked.tolist()), size
+
+
+def test_seven_words_exclude_nothing(load):
+    seven = "Copper toxicosis in Bedlington terriers maps there"
+    excluded = load(f"Vitamin deficiency among elderly patients in northern Finland\n{seven}")
+    assert reason(excluded, f"Background. {seven}, we find.") == ""
+
+
+def test_a_part_of_fewer_than_four_words_does_not_make_a_masked_text_longer(load):
+    known = "Vitamin deficiency among elderly patients in northern Finland"
+    excluded = load(f"{known}\nRisk of the disease rises @GENE$ in older men")
+    assert reason(excluded, "The risk of the disease rises with age in many people.") == ""

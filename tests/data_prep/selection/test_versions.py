@@ -137,3 +137,10 @@ def test_a_plain_reading_of_the_rule_agrees():
     assert {int(r["row"]) for r in decided if r["reason"] == 0} == expected
     assert len(decided) == sum(not r[-1] for r in rows)
     assert decided.tobytes() == versions.newest(np.array(rows, versions.ROW)).tobytes()
+
+
+def test_the_later_of_two_files_wins_whatever_its_row():
+    rows = np.zeros(2, versions.ROW)
+    rows["key"], rows["version"], rows["unit"], rows["row"] = 1, 1, [0, 1], [5, 2]
+    decided = versions.newest(rows)
+    assert [versions.VERDICTS[reason] for reason in decided["reason"]] == ["superseded", ""]

@@ -56,3 +56,13 @@ def test_packing_takes_documents_of_any_size():
             )
             for pieces in examples:
                 assert sum(size(piece)[0] for piece in pieces) <= max_length, lengths
+
+
+def test_the_sentence_in_the_middle_goes_to_either_side_at_even_odds():
+    ends = Counter()
+    for seed in range(4000):
+        ((piece,),) = packing.pack([[0, 10, 20, 30]], 128, random.Random(seed))
+        ends[piece.first[0][1]] += 1
+    # A tenth has one segment: 1800, 1800 and 400, with standard deviations of 31 and 19.
+    assert abs(ends[10] - 1800) < 120 and abs(ends[20] - 1800) < 120
+    assert abs(ends[30] - 400) < 80

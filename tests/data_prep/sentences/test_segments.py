@@ -175,3 +175,8 @@ def test_full_sentences_lose_nothing_and_cross_documents(bounds, ids, max_length
             else:
                 assert size(piece)[0] == max_length
     assert crossing > 20
+
+
+def test_no_separator_stands_before_the_first_document():
+    (piece,) = segments.full_sentences([[0, 5, 9], [9, 12]], 32)
+    assert piece.first == [(0, 9), segments.SEP, (9, 12)]

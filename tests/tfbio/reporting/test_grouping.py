@@ -68,3 +68,9 @@ def test_folds_are_to_a_joined_run_what_seeds_are_to_another(monkeypatch):
     row = results.figures(run, "accuracy")
     assert row["std"] == pytest.approx(100 * np.std(means, ddof=1))
     assert (row["folds"], row["seeds"], row["task"]) == (3, 4, "bioasq")
+
+
+def test_folds_of_different_sizes_count_alike_in_a_draw():
+    right = [[1, 0], [1, *[0] * 7]]
+    run = grouping.joined([run_of([own], name=str(i)) for i, own in enumerate(right)], "folds")
+    assert run.mean() == run.drawn(np.arange(10)) == 5 / 16

@@ -84,3 +84,14 @@ def test_the_share_of_unknown_tokens_is_of_words_alone():
     assert finetuning_data.unknown_share(features, tokenizer) == 3 / 5
     features = SimpleNamespace(input_ids=[np.array([2, 3])])
     assert finetuning_data.unknown_share(features, tokenizer) == 0
+
+
+def test_what_a_run_reads_from_files_is_balanced(vocab_file, tmp_path):
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.tsv").write_text("Give\tO\nit\tO\nIL-2\tB\n\nNo\tO\n")
+    task = task_table.find("ner", str(tmp_path))
+    tokenizer = tokenization.load_tokenizer(vocab_file)
+    settings = FinetuningConfig(sequence_length=32, minority_copies=3, minority_weight=2.0)
+    features, trained = finetuning_data.encode(task, str(tmp_path), ("0",) * 3, tokenizer, settings)
+    assert len(features["train"].input_ids) == 2 and trained.example.tolist() == [0, 0, 0, 1]
+    assert trained.per_token["weights"].values[0].max() == 2

@@ -153,3 +153,19 @@ def test_the_probabilities_of_an_answer_add_up_over_contexts():
         "a": ("P53", "BRCA1", "gene,", "A", "B"),
         "b": ("only",),
     }
+
+
+def test_electras_starts_are_compared_by_their_probability_in_their_window():
+    sure, torn = np.full([2, 8, 4], -20, np.float32)
+    sure[3, 0], torn[[3, 5], 0] = 1, 5
+    sure[3, 2], torn[4, 2], torn[5, 3] = 0, 0, 0
+    windows = [answers.Window(logits, OFFSETS, np.ones(4, bool)) for logits in (torn, sure)]
+    found = answers.best_answers(CONTEXT, windows, answers.Rules(beam_size=2))
+    assert found.texts[0] == "one"
+    np.testing.assert_allclose(found.probabilities[:3], [0.5, 0.25, 0.25], rtol=1e-4)
+
+
+def test_two_brackets_and_a_hundred_characters_are_kept_for_bioasq():
+    context = Question("a_000", "?", "", (), (), "a")
+    own = answers.Answers(("(A) and (B)", "x" * 100, "y" * 101), (0.5, 0.3, 0.2), 0.0)
+    assert answers.merged([context], [own]) == {"a": ("(A) and (B)", "x" * 100)}

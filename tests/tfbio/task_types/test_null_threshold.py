@@ -77,3 +77,10 @@ def test_the_threshold_is_the_official_scripts(seed):
     kept = [found.best for found in null_threshold.with_threshold(predicted, threshold)]
     scores = answer_metrics.squad_scores([x.answers for x in questions], kept)
     assert 100 * scores["f1"] == pytest.approx(theirs["final_f1"])
+
+
+def test_where_answers_gain_nothing_none_is_given():
+    predicted = given(("two", -8), ("one", -3))
+    threshold = null_threshold.null_threshold(asked("", "one"), predicted)
+    found = null_threshold.with_threshold(predicted, threshold)
+    assert [each.best for each in found] == ["", ""]

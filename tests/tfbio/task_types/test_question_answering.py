@@ -505,3 +505,23 @@ def test_a_head_goes_on_from_one_with_the_same_layers(make_trial, cpu, capsys):
         assert not other.continues_head(before), (name, value)
         said = f"has question_answering.{name} {changes[name]}: the head starts anew."
         assert said in capsys.readouterr().out, (name, value)
+
+
+def test_a_window_that_ends_within_the_answer_has_cls_for_a_target(tokenizer):
+    """It lacks the last token of the answer, in whose place it has [SEP]."""
+    context = "protein " * 18 + "naloxone protein" + " protein" * 20
+    asked = question(context, "naloxone protein", text="what " * 100)
+    features = KIND.features([asked], tokenizer, 40)
+    first, *others = [own.tolist() for own in features.per_window["targets"]]
+    assert tokenizer.backend.id_to_token(features.input_ids[0][38]) == "naloxone"
+    assert first == [0, 0]
+    assert [20 + 18 - 10, 20 + 19 - 10] in others
+
+
+def test_electras_head_learns_no_answer_of_questions_and_not_of_windows(tokenizer):
+    electra = QuestionAnswering(settings=QuestionAnswering.Settings(head="electra"))
+    context = "protein " * 40 + "naloxone " + "protein " * 40
+    features = electra.features([question(context, "naloxone"), question(context)], tokenizer, 40)
+    targets = np.array(features.per_window["targets"])
+    assert (targets[features.example == 0, :2] == 0).all(axis=1).any()
+    np.testing.assert_array_equal(targets[:, 2], features.example)
