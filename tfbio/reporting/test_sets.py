@@ -21,7 +21,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from absl import flags
 
@@ -206,10 +206,10 @@ def _by_count(task: str, examples: Sequence[Example], of: int) -> Match:
     expected, unit = COUNTS[task]
     count = len(examples)
     if unit == "test mentions":
-        tagged = [x for x in examples if isinstance(x, TaggedSentence)]
+        tagged = cast(Sequence[TaggedSentence], examples)
         count = sum(len(tag_schemes.entities(x.tags)) for x in tagged)
     elif unit == "test relations":
-        labelled = [x for x in examples if isinstance(x, LabelledText)]
+        labelled = cast(Sequence[LabelledText], examples)
         count = sum(x.label != "false" for x in labelled)
     if count == expected:
         return Match(unverified=f"{count:,} {unit}, as published, which were not at hand")

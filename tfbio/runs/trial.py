@@ -6,6 +6,8 @@ import dataclasses
 import os
 import shutil
 import time
+from collections.abc import Sequence
+from typing import cast
 
 import tensorflow as tf
 import tqdm
@@ -264,8 +266,7 @@ class Trial:
         self._task_type.write_predictions(folder, split, examples, predicted, self.task.entity_type)
         if self.task.name == "hoc":
             path = os.path.join(folder, f"{split}_hallmarks.tsv")
-            texts = [x for x in examples if isinstance(x, LabelledText)]
-            hoc.write(path, texts, predicted)
+            hoc.write(path, cast(Sequence[LabelledText], examples), predicted)
         if split in self.shown:
             self._say(f"seed {self.seed}, {split}: {self._task_type.describe(examples, predicted)}")
 
