@@ -11,7 +11,7 @@ from absl import flags
 
 from data_prep.corpora import blurb, corpus_splits, published_counts
 from tests import reference
-from tests.data_prep.corpora import test_abstract_mentions
+from tests.data_prep.corpora import test_abstract_mentions, test_biobert_folds
 from tfbio.base.errors import UserError
 from tfbio.task_types import task_table
 
@@ -117,3 +117,20 @@ def test_a_wrong_command_line_is_named(task, given, message, make):
     with pytest.raises(UserError) as error:
         make(task, "--input=x", *given)
     assert message in str(error.value) and error.value.exit_code == 2
+
+
+@pytest.mark.parametrize("task, word", [("bc5cdr_chem", "Failure"), ("bc5cdr_disease", "Renal")])
+def test_each_task_of_bc5cdr_has_its_own_mentions(task, word, make, tmp_path):
+    test_abstract_mentions.release(tmp_path, test_abstract_mentions.PUBTATOR)
+    make(task, f"--input={tmp_path}")
+    text = (tmp_path / "out" / "train.tsv").read_text()
+    assert re.findall(r"^(\S+)\tB$", text, re.MULTILINE) == [word]
+
+
+def test_gad_is_the_first_fold_with_blurbs_535(make, tmp_path):
+    rows = [(f"@GENE$ {number} @DISEASE$", str(number % 2)) for number in range(4796)]
+    test_biobert_folds.release(tmp_path, 1, rows, rows[:534])
+    test_biobert_folds.release(tmp_path, 2, rows[::-1], rows[:534])
+    said = make("gad", f"--input={tmp_path}")
+    assert ["as published" in line for line in said[-3:]] == [True] * 3
+    assert (tmp_path / "out" / "train.tsv").read_text().split("\n")[1] == "0\t@GENE$ 0 @DISEASE$\t0"

@@ -180,3 +180,11 @@ def test_what_is_missing_is_named(tmp_path):
     (tmp_path / "reference_standard_for_test_data.tar.gz").unlink()
     with pytest.raises(released_files.CorpusError, match="no note of the test set"):
         i2b2_2010.read_examples(tmp_path)
+
+
+@pytest.mark.parametrize("hospital", ["beth", "partners"])
+def test_the_notes_of_both_hospitals_are_read(hospital, tmp_path, monkeypatch):
+    monkeypatch.setitem(globals(), "TRAIN", TRAIN.replace("beth", hospital))
+    release(tmp_path)
+    splits, _ = i2b2_2010.read_examples(tmp_path)
+    assert len(splits["train"]) == 1 + 2 * len(ROWS)

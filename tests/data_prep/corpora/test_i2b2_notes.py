@@ -190,3 +190,13 @@ def test_the_other_year_or_half_of_it_is_named(tmp_path):
         release(tmp_path, "2012", *({x: note(BODY, EVENTS) for x in names} for names in files))
         with pytest.raises(released_files.CorpusError, match=f"holds no note of the {split} set"):
             i2b2_notes.read_examples(tmp_path, "2012")
+
+
+def test_both_sets_for_training_of_2014_are_read(tmp_path):
+    text = note(BODY, "")
+    release(tmp_path, "2014", {"100-01": text}, {"200-01": text})
+    with zipfile.ZipFile(tmp_path / "more.zip", "w") as archive:
+        archive.writestr("training-PHI-Gold-Set2/300-01.xml", text.encode())
+    splits, _ = i2b2_notes.read_examples(tmp_path, "2014", dev_fraction=0.5)
+    names = [row[0] for x in ("train", "dev") for row in splits[x] if row[0].startswith("-DOC")]
+    assert sorted(names) == ["-DOCSTART- (100-01)", "-DOCSTART- (300-01)"]

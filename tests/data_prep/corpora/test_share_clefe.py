@@ -164,3 +164,8 @@ def test_a_missing_archive_is_named(tmp_path):
         released_files.CorpusError, match=r"does not hold the mentions of .*00009-Z\.txt"
     ):
         share_clefe.read_examples(tmp_path)
+
+
+def test_a_bracket_before_the_mark_ends_a_sentence_too():
+    parts = share_clefe._SENTENCE_END.split("Wide (left). The end (5). Then")
+    assert parts == ["Wide (left).", "The end (5).", "Then"]

@@ -81,3 +81,14 @@ def test_metadata(tmp_path):
     path.write_text(titled + "</article>")
     assert read_one(path).retracted
     assert read_one(path).title == "RETRACTED: A title: Sub"
+
+
+def test_an_article_whose_type_says_so_is_retracted(tmp_path):
+    assert read(tmp_path, attributes='article-type="retracted-article"').retracted
+
+
+def test_a_structured_abstract_is_the_main_one(tmp_path):
+    more = "<abstract abstract-type='graphical'><p>Look.</p></abstract>"
+    for kind in ("normal", "structured", "section"):
+        own = f"<abstract abstract-type='{kind}'><p>To see.</p></abstract>"
+        assert [p.text for p in read(tmp_path, more=more + own).abstract] == ["To see."], kind

@@ -224,3 +224,22 @@ def test_titles_of_sections_in_a_cell_or_a_term_are_kept(tmp_path):
         ("", "table", "a | T b c d"),
         ("", "paragraph", "U e: f"),
     ]
+
+
+def test_the_title_of_a_statement_is_its_section(tmp_path):
+    body = (
+        "<sec><title>S</title><statement><title>Theorem 1</title><p>It holds.</p></statement></sec>"
+    )
+    assert [(p.section, p.text) for p in read(tmp_path, body).body] == [
+        ("S > Theorem 1", "It holds.")
+    ]
+
+
+def test_what_stands_beside_a_picture_is_no_text(tmp_path):
+    beside = (
+        "<permissions><copyright-statement>Free.</copyright-statement></permissions>"
+        "<alt-text>A map.</alt-text><long-desc>A map of it.</long-desc>"
+    )
+    body = f"<fig><caption><p>C.</p></caption>{beside}<graphic/></fig><p>Text.</p>"
+    after = f"<floats-wrap><fig><caption><p>F.</p></caption>{beside}</fig></floats-wrap>"
+    assert [p.text for p in read(tmp_path, body, after).body] == ["C.", "Text.", "F."]

@@ -242,3 +242,17 @@ def test_a_single_marker_may_be_a_reference():
 
     assert marked("[S1] a [E1] and [S2] b [E2].")
     assert not marked("as shown before [S1].") and not marked("[S1] a [E1] [S2] b [E2] [S1]")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("@GENE$ in @DISEASE$.", "@$ in @$."),
+        ("[S1] Abc [E1] and [S2] Def [E2].", "@$ and @$."),
+        ("[S1] Abc [S2] and [E2] x [E1] Def", "@$ Def"),  # one in the other
+        ("[S1] Abc [S2] and [E1] Def [E2].", "@$."),  # they overlap
+        ("As before [S1].", "As before [S1]."),
+    ],
+)
+def test_each_entity_becomes_the_same_dummy(text, expected):
+    assert relations.with_dummies(text) == expected

@@ -14,7 +14,7 @@ from tests import forked
 from tfbio.base import config, run_folders
 from tfbio.base.errors import UserError
 from tfbio.objectives.pretraining_config import PretrainingConfig
-from tfbio.runs import finetuning, sweep, trial
+from tfbio.runs import finetuning, finetuning_folder, sweep, trial
 from tfbio.task_types import task_table
 from tfbio.task_types.finetuning_config import FinetuningConfig
 
@@ -289,3 +289,15 @@ def test_a_killed_sweep_goes_on_where_it_was(shallow_encoder, roles_folder, tmp_
     choice = f"sentence_roles: test accuracy {tests[best]:.4f}"
     assert "test accuracy" not in "".join(seen)
     assert done.stdout.count("test accuracy") == 1 and choice in done.stdout
+
+
+def test_all_settings_take_the_precision_of_the_first_that_began(run_sweep, tmp_path, monkeypatch):
+    asked, began = [], str(tmp_path / "learning_rate=3e-05")
+    monkeypatch.setattr(finetuning_folder, "began", lambda folder: folder == began)
+
+    def finetune(run):
+        asked.append(run.precision_of)
+        return fake_finetune([])(run)
+
+    run_sweep(settings_of(DEV), finetune)
+    assert set(asked) == {began}

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ import tensorflow as tf
 from tests import forked
 from tests.workers import Workers
 from tfbio.reporting import curves
+from tfbio.runs.trial import Trial
+from tfbio.task_types.finetuning_config import FinetuningConfig
 
 ROOT = Path(__file__).parents[3]
 # All evaluations have the same score, so the first of them is the best: its weights are kept, and
@@ -242,3 +245,36 @@ def test_the_settings_that_several_workers_cannot_have_are_named(command, tmp_pa
     )
     assert done.returncode == 2 or done.returncode == 1
     assert "fixed_shapes = always does not go with --strategy=multi_worker" in done.stderr
+
+
+def test_the_development_set_alone_calibrates():
+    calibrated_by = []
+    task_type = SimpleNamespace(
+        predictions=lambda outputs, features, examples: [1.0],
+        calibrate=lambda examples, found: calibrated_by.append(examples) or len(calibrated_by),
+        calibrated=lambda found, number: [number],
+        more_scores=lambda *_: {},
+    )
+    strategy = SimpleNamespace(extended=SimpleNamespace(should_checkpoint=True))
+    finetuner = SimpleNamespace(
+        config=FinetuningConfig(),
+        task_type=task_type,
+        strategy=strategy,
+        predict=lambda *_, **__: [],
+    )
+    splits = ("dev", "test", "train")
+    trial = Trial(
+        finetuner=finetuner,
+        task=SimpleNamespace(score=lambda examples, found: {"threshold": found[0]}),
+        examples={split: [split] for split in splits},
+        features=dict.fromkeys(splits, SimpleNamespace(input_ids=[])),
+        trained=None,
+        init_checkpoint="",
+        with_head=False,
+        output_dir="",
+        seed=0,
+        shown=(),
+        preemption=None,
+    )
+    assert [trial._predict(split)[1]["threshold"] for split in splits] == [1, 1, 1]
+    assert calibrated_by == [["dev"]]

@@ -1,9 +1,12 @@
 """The learning rate and the optimizer against their formulas, written out in NumPy."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfbio.models import target
 from tfbio.training import optimization
 from tfbio.training.gradients import apply_clipped
 from tfbio.training.optimization import (
@@ -241,3 +244,18 @@ def test_a_variable_adds_few_operations_to_the_step(bias_correction):
         operations.append(len(step.get_concrete_function().graph.get_operations()))
     # Ten: the kernel, its three variables, the gradient with its guard, and the decay.
     assert (operations[1] - operations[0]) / 4 <= 12, operations
+
+
+@pytest.mark.parametrize("bias_correction", [False, True])
+def test_the_form_for_a_mesh_takes_the_steps_of_the_kernel(bias_correction):
+    random, ends = np.random.default_rng(0), []
+    gradients = random.normal(size=[3, 5]).astype(np.float32)
+    for form in (contextlib.nullcontext, target.mesh):
+        variable = tf.Variable(np.ones([5], np.float32), name="kernel")
+        # An epsilon so large that it matters where it is added.
+        optimizer = Adam(0.1, epsilon=0.1, bias_correction=bias_correction)
+        for gradient in gradients:
+            with form():
+                optimizer.apply_gradients([(tf.constant(gradient), variable)])
+        ends.append(variable.numpy())
+    np.testing.assert_allclose(ends[1], ends[0], rtol=1e-5)

@@ -332,3 +332,31 @@ def test_weights_hold_what_other_programs_have_no_setting_for(
     segments = before.encoder.embeddings.segment.numpy()
     rows = segments[::-1] if task_type == "tagging" else segments
     np.testing.assert_array_equal(tuned.model.encoder.embeddings.segment, rows)
+
+
+def test_labels_are_in_the_order_of_their_numbers(tmp_path):
+    make(tmp_path, "BertForSequenceClassification", ["a", "b", "c"])
+    path = tmp_path / "config.json"
+    settings = json.loads(path.read_text())
+    names = dict(reversed(settings["id2label"].items()))
+    path.write_text(json.dumps(settings | {"id2label": names}))
+    assert fine_tuned.read_settings(str(tmp_path)).trained_on.labels == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    "task_type, given, layer",
+    [
+        ("regression", {"scale": 4.0, "text_head": "mlp", "mlp_layers": 1}, "mlp"),
+        ("tagging", {"segment": 1, "head": "crf"}, "transitions"),
+    ],
+)
+def test_what_stands_beside_the_head_is_copied_too(task_type, given, layer, make_trial):
+    labels = ["O", "B", "I"] if task_type == "tagging" else []
+    trial, settings = make_trial(task_type, labels, {"pairs": False}, **given)
+    before = fine_tuned._make(settings)
+    fine_tuned.restore(trial, before)
+    expected, found = getattr(before, layer), getattr(fine_tuned.read(trial).model, layer)
+    if layer == "mlp":
+        expected, found = expected.get_weights(), found.get_weights()
+    for one, other in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(one, other)

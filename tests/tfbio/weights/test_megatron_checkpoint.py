@@ -141,3 +141,24 @@ def test_the_numbers_of_the_model_are_kept(epsilon, peer, tmp_path):
     torch.save({"model": flat_state(peer, 2), "args": settings}, path)
     with pytest.raises(UserError, match=f"has a {epsilon} that is no number such as 1e-05"):
         conversion_of_megatron.to_hugging_face(str(path), str(tmp_path / "other"))
+
+
+def test_later_versions_join_as_version_2_does():
+    joined = np.arange(24.0, dtype=np.float32).reshape(12, 2)
+    found = [megatron_checkpoint._split(joined, 2, version) for version in (0, 2.0, 3.0)]
+    np.testing.assert_array_equal(found[2], found[1])
+    assert not np.array_equal(found[2], found[0])
+
+
+@pytest.mark.parametrize("openai", [True, False])
+def test_heads_and_activation_of_a_file_that_does_not_say(openai, tmp_path):
+    model = small_model("MegatronBertForPreTraining", hidden_size=128, num_attention_heads=2)
+    save_model(model, tmp_path)
+    os.remove(tmp_path / "config.json")
+    path, settings = tmp_path / "model_optim_rng.pt", argparse.Namespace(openai_gelu=openai)
+    content = {"model": flat_state(model, 2), "checkpoint_version": 2.0, "args": settings}
+    torch.save(content, path)
+    conversion_of_megatron.to_hugging_face(str(path), str(tmp_path / "converted"))
+    found = json.loads((tmp_path / "converted" / "config.json").read_text())
+    assert found["num_attention_heads"] == 2 and found["layer_norm_eps"] == 1e-5
+    assert found["hidden_act"] == ("gelu_new" if openai else "gelu")
