@@ -101,7 +101,7 @@ def _keep_digest(made, key, digest, *_):
 
 
 def test_random_weights_belong_to_their_documents(tmp_path, monkeypatch):
-    """Of other documents there is another vocabulary."""
+    """Tests that those of another vocabulary, which other documents have, are others."""
     monkeypatch.setattr(comparison.Comparison, "digest_of_finetuning", lambda self, task, x: x)
     digests = {}
     for documents in ("a", "b"):

@@ -1,4 +1,4 @@
-"""What the task types have in common that label the words of sentences, and so find mentions."""
+"""Holds what the task types share that label the words of sentences, and so find mentions."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_equals_hugging_face(embedding_size):
 
 
 def test_accuracy_counts_masked_positions_only():
-    """Of three positions the last masks nothing; its word is right, the second one's wrong."""
+    """Counts a right word and a wrong one, and not the right one of a position without a mask."""
     one = tf.constant(1.0)
     masked = MaskedBatch(None, None, tf.constant([[7, 1, 9]]), tf.constant([[1.0, 1.0, 0.0]]))
     output = masked_language_model.MaskedLanguageModelOutput(one, tf.one_hot([[7, 8, 9]], 10), one)

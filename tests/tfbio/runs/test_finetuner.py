@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tests import task_types
 from tests.pretraining_runs import eagerly
+from tests.tfbio.objectives.test_pretrainer import TINY
 from tfbio.formats.task_examples import TaggedSentence
 from tfbio.models.batches import NO_TARGET
 from tfbio.models.encoder_config import EncoderConfig
@@ -523,16 +524,7 @@ def eight_windows():
     features = Features(
         list(ids), [np.zeros(12, np.int32)] * 8, np.arange(8), per_window={"targets": targets}
     )
-    shape = EncoderConfig(
-        vocab_size=50,
-        embedding_size=8,
-        hidden_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=12,
-    )
-    return shape, features
+    return TINY, features
 
 
 def test_dropout_is_another_in_each_step_trial_and_part(eight_windows, cpu):
