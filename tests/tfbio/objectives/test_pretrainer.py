@@ -2,15 +2,14 @@
 
 import dataclasses
 import functools
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.pretraining_runs import of_one_layer, small_settings
+from tests.tfbio.objectives.test_sentence_pairs import SHAPE, TOKENS
 from tfbio.base.manifests import read_manifest
-from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretrainer import EVALUATION_STREAM, TRAINING_STREAM, Pretrainer
 from tfbio.objectives.pretraining_config import MASK_UNITS, PretrainingConfig
 from tfbio.runs import pretraining_data
@@ -321,26 +320,14 @@ def test_frequency_biases_start_at_the_base_rates(without_dropout, examples_fold
 
 # --- Without data: 8 rows of 12 tokens of a small masked language model ------------------------
 
-TINY = EncoderConfig(
-    vocab_size=50,
-    embedding_size=8,
-    hidden_size=8,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=16,
-    max_position_embeddings=12,
-)
 IDS = tf.constant(5 + (7 * np.arange(8)[:, None] + 3 * np.arange(12) ** 2) % 45, tf.int32)
 ROWS = {"input_ids": IDS, "input_mask": tf.ones_like(IDS), "segment_ids": tf.zeros_like(IDS)}
 
 
 def tiny(strategy, **changes):
-    tokens = SimpleNamespace(
-        cls_id=2, sep_id=3, pad_id=0, mask_id=4, begins_word=np.arange(50) % 2 == 0
-    )
-    settings = {"objective": "mlm", "encoder": TINY, "sequence_length": 12, "train_batch_size": 8}
+    settings = {"objective": "mlm", "encoder": SHAPE, "sequence_length": 12, "train_batch_size": 8}
     settings |= {"num_train_steps": 8, "num_warmup_steps": 1}
-    return Pretrainer(PretrainingConfig(**settings | changes), tokens, strategy)
+    return Pretrainer(PretrainingConfig(**settings | changes), TOKENS, strategy)
 
 
 def test_every_step_and_every_seed_draws_anew(cpu):
@@ -362,7 +349,7 @@ def test_evaluation_has_no_dropout_and_the_same_masks_each_time(cpu):
     losses = set()
     for rate in (0.0, 0.5):
         encoder = dataclasses.replace(
-            TINY, hidden_dropout_prob=rate, attention_probs_dropout_prob=0.0
+            SHAPE, hidden_dropout_prob=rate, attention_probs_dropout_prob=0.0
         )
         trainer = tiny(cpu, encoder=encoder)
         trainer.eval_dataset = tf.data.Dataset.from_tensors(ROWS)

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tests import task_types
 from tests.pretraining_runs import eagerly
-from tests.tfbio.objectives.test_pretrainer import TINY
+from tests.tfbio.objectives.test_sentence_pairs import SHAPE
 from tfbio.formats.task_examples import TaggedSentence
 from tfbio.models.batches import NO_TARGET
 from tfbio.models.encoder_config import EncoderConfig
@@ -524,7 +524,7 @@ def eight_windows():
     features = Features(
         list(ids), [np.zeros(12, np.int32)] * 8, np.arange(8), per_window={"targets": targets}
     )
-    return TINY, features
+    return SHAPE, features
 
 
 def test_dropout_is_another_in_each_step_trial_and_part(eight_windows, cpu):
