@@ -283,7 +283,8 @@ class BudgetComparison(comparison.Comparison):
         """Returns a short hash of what a run's result depends on."""
         learnt = {key: value for key, value in settings.items() if not key.startswith("run.")}
         read = self._documents_sha256()
-        return comparison.short_hash([ARMS[name].command, form, learnt, read])
+        depends = [ARMS[name].command, form, learnt, read, *comparison.rounding(form)]
+        return comparison.short_hash(depends)
 
     def _documents_sha256(self) -> str:
         """Returns the hash of the documents, of which the vocabulary is learnt, too."""

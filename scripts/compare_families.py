@@ -189,7 +189,8 @@ class FamilyComparison(comparison.Comparison):
         # The recipe's settings, too, with those of the family in their place.
         learnt = dataclasses.asdict(family.config(settings))
         del learnt["run"], learnt["comment"]
-        return comparison.short_hash([learnt, self.precision, documents])
+        rounding = comparison.rounding(self.precision)
+        return comparison.short_hash([learnt, self.precision, documents, *rounding])
 
     def _digest_of(self, key: dict[str, object], pretraining: str) -> str:
         """Returns that of pretraining, or of the fine-tuning that follows it."""

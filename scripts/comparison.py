@@ -23,6 +23,7 @@ from scripts.families import FINETUNING, SMALL_FINETUNING, TASKS, TRIALS
 from tfbio.base import cli, errors, storage
 from tfbio.base.manifests import Manifest, read_manifest
 from tfbio.task_types import task_table
+from tfbio.training import cpu_bfloat16
 
 ROOT = Path(__file__).resolve().parents[1]
 STAGES = ("search", "pretraining", "finetuning", "cost")
@@ -148,7 +149,7 @@ class Comparison(abc.ABC):
         """
         files = task_table.TASKS[task].files(self.data[task])
         content = {split: storage.sha256_of(path) for split, path in files.items()}
-        return short_hash([start, self._finetuning(task), content])
+        return short_hash([start, self._finetuning(task), content, *rounding("bfloat16")])
 
     def finetune(
         self, key: dict[str, object], digest: str, init_checkpoint: str, name: str
@@ -251,8 +252,9 @@ class Comparison(abc.ABC):
             if key.items() <= record.items():
                 if record["settings"] != digest:
                     raise errors.UserError(
-                        f"{self.scores} has a score of other settings or documents for "
-                        f"{json.dumps(key)}: give another --results and --output."
+                        f"{self.scores} has a score of other settings or documents, or of a CPU "
+                        f"that rounds bfloat16 otherwise, for {json.dumps(key)}: give another "
+                        "--results and --output."
                     )
                 return record
         return None
@@ -304,6 +306,19 @@ def short_hash(settings: object) -> str:
       settings: what JSON can hold.
     """
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def rounding(precision: str) -> list[str]:
+    """Returns what scores depend on beside their settings: how this CPU rounds products.
+
+    Args:
+      precision: "float32", or what begins with "bfloat16".
+
+    Returns:
+      Nothing for most CPUs, for which scores go together.
+    """
+    cut_off = precision.startswith("bfloat16") and cpu_bfloat16.cuts_off_products()
+    return ["products are cut off"] if cut_off else []
 
 
 def python(command: str) -> None:

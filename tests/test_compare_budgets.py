@@ -17,6 +17,7 @@ from scripts.families import HPARAMS
 from tests import forked
 from tfbio.base import config, errors
 from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.training import cpu_bfloat16
 
 
 def settings_of(name):
@@ -57,6 +58,7 @@ def test_the_scores_that_are_committed_can_be_continued(tmp_path, monkeypatch):
     manifest = {"kind": "examples", "counts": counts, "settings": settings, "shards": []}
     (examples / "manifest.json").write_text(json.dumps(manifest))
     monkeypatch.setattr(comparison, "python", lambda command: pytest.fail(command))
+    monkeypatch.setattr(cpu_bfloat16, "cuts_off_products", lambda: False)  # as on theirs
     results = str(HPARAMS.parent / "benchmarks" / "budgets.jsonl")
     compared = compare_budgets.BudgetComparison(str(tmp_path), results=results)
 
@@ -96,6 +98,34 @@ def test_a_score_belongs_to_the_content_of_its_task(tmp_path):
     assert digest("own", "B") == digest("copy", "B") != digest("other", "O")
 
 
+def few_examples(folder, documents):
+    """Writes the manifest of examples of documents with this hash."""
+    settings = {"vocab_size": 8192, "sequence_length": 128, "documents_sha256": documents}
+    counts = {"tokens": 9000, "special_tokens": 10, "examples": 80, "heldout_examples": 41}
+    manifest = {"kind": "examples", "counts": counts, "settings": settings, "shards": []}
+    (folder / "examples_packed").mkdir(parents=True)
+    (folder / "examples_packed" / "manifest.json").write_text(json.dumps(manifest))
+
+
+def test_scores_belong_to_the_way_in_which_the_cpu_rounds(tmp_path, monkeypatch):
+    """Tests that those in bfloat16 do, of which the two kinds of CPU have others."""
+    few_examples(tmp_path, "a")
+    data = tmp_path / "task"
+    data.mkdir()
+    for split in ("train", "dev", "test"):
+        (data / f"{split}.tsv").write_text("Aspirin\tB\n\n")
+    compared = compare_budgets.BudgetComparison(str(tmp_path), task_data=[f"bc5cdr_chem={data}"])
+    digests = {}
+    for cuts_off in (False, True):
+        monkeypatch.setattr(cpu_bfloat16, "cuts_off_products", lambda value=cuts_off: value)
+        digests[cuts_off] = [
+            *(compared._digest("tfbio_mlm", form, {}) for form in ("float32", "bfloat16")),
+            compared.digest_of_finetuning("bc5cdr_chem", "start"),
+        ]
+    same = [a == b for a, b in zip(*digests.values(), strict=True)]
+    assert same == [True, False, False]
+
+
 def _keep_digest(made, key, digest, *_):
     made[key["start"]] = digest
 
@@ -106,11 +136,7 @@ def test_random_weights_belong_to_their_documents(tmp_path, monkeypatch):
     digests = {}
     for documents in ("a", "b"):
         folder = tmp_path / documents
-        (folder / "examples_packed").mkdir(parents=True)
-        settings = {"vocab_size": 8192, "sequence_length": 128, "documents_sha256": documents}
-        counts = {"tokens": 9000, "special_tokens": 10, "examples": 80, "heldout_examples": 41}
-        manifest = {"kind": "examples", "counts": counts, "settings": settings, "shards": []}
-        (folder / "examples_packed" / "manifest.json").write_text(json.dumps(manifest))
+        few_examples(folder, documents)
         compared = compare_budgets.BudgetComparison(str(folder))
         monkeypatch.setattr(compared, "_pretrain", lambda *arguments: 1.0)
         monkeypatch.setattr(compared, "_held_out", lambda *arguments: {"loss": 1.0})

@@ -19,6 +19,7 @@ from tfbio.base.manifests import read_manifest
 from tfbio.models.encoder_cost import encoder_flops
 from tfbio.objectives import objective_cost
 from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.training import cpu_bfloat16
 
 VOCABULARY, STEPS, RATE = 8192, 7000, 1e-3
 
@@ -226,6 +227,11 @@ def test_a_score_belongs_to_the_recipe_and_to_the_precision(tmp_path, monkeypatc
     assert digest() == digest(comment="Of the same values.")
     assert digest() != digest(mask_prob=0.5)
     assert digest() != digest(precision="float32")
+    rounded = {}
+    for cuts_off in (False, True):
+        monkeypatch.setattr(cpu_bfloat16, "cuts_off_products", lambda value=cuts_off: value)
+        rounded[cuts_off] = (digest(precision="float32"), digest())
+    assert rounded[False][0] == rounded[True][0] and rounded[False][1] != rounded[True][1]
 
 
 def test_the_cost_of_a_step_has_neither_evaluations_nor_checkpoints(tmp_path, monkeypatch):

@@ -69,11 +69,14 @@ def _chosen(
     precision: str, strategy: tf.distribute.Strategy, hidden_size: int, begun_in: str
 ) -> Precision:
     """Returns the precision without setting it; see `set_precision`."""
+    on_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+    on_gpu = not on_tpu and bool(tf.config.list_physical_devices("GPU"))
     if precision != "auto":
-        return Precision(precision, " (run.precision)")
-    if isinstance(strategy, tf.distribute.TPUStrategy):
+        hint = "" if precision == "float32" or on_tpu or on_gpu else _against_bfloat16()
+        return Precision(precision, f" (run.precision{hint})")
+    if on_tpu:
         return Precision("bfloat16", ", which a TPU multiplies in")
-    if tf.config.list_physical_devices("GPU"):
+    if on_gpu:
         if _gpus_have_bfloat16():
             return Precision("bfloat16", ", which this GPU multiplies faster")
         return Precision("float32", ", as this GPU has no bfloat16")
@@ -85,6 +88,14 @@ def _chosen(
         f", in which the run began (a new one would compute here in {chosen}; run.precision="
         f"{chosen.name} goes on in that)",
     )
+
+
+def _against_bfloat16() -> str:
+    """Returns what speaks against bfloat16 on this CPU, "" if nothing does."""
+    if cpu_bfloat16.has_instructions():
+        return ""
+    also = " and more exact" if cpu_bfloat16.cuts_off_products() else ""
+    return f"; float32 is faster{also} on this CPU"
 
 
 def _on_cpu(strategy: tf.distribute.Strategy, hidden_size: int) -> Precision:

@@ -12,25 +12,40 @@ import tensorflow as tf
 from tests import forked
 from tfbio.training import cpu_bfloat16
 
-# From /proc/cpuinfo of a Skylake, an EPYC of the 4th generation, a Sapphire Rapids, and a Graviton
-# 3, whose bfloat16 TensorFlow's wheels use in another way.
+# From /proc/cpuinfo of EPYCs of the 3rd and 4th generation, a Skylake, a Sapphire Rapids, and a
+# Graviton 3, whose bfloat16 TensorFlow's wheels use in another way. Each with the answers to "has
+# it instructions for bfloat16?" and "does TensorFlow cut products in bfloat16 off?".
 FLAGS = {
-    "skylake": ("flags\t\t: fpu avx512f avx512vl avx512_vnni", False),
-    "epyc": ("processor : 0\nflags\t\t: fpu avx512f avx512_bf16 clzero", True),
-    "sapphire_rapids": ("flags\t\t: fpu amx_bf16 avx512_fp16 amx_tile", True),
-    "graviton": ("Features\t: fp asimd i8mm bf16", False),
+    "milan": ("flags\t\t: fpu avx2 fma clzero", False, True),
+    "skylake": ("flags\t\t: fpu avx512f avx512vl avx512_vnni", False, False),
+    "epyc": ("processor : 0\nflags\t\t: fpu avx512f avx512_bf16 clzero", True, False),
+    "sapphire_rapids": ("flags\t\t: fpu amx_bf16 avx512f avx512_fp16 amx_tile", True, False),
+    "graviton": ("Features\t: fp asimd i8mm bf16", False, False),
 }
 
 
 @pytest.mark.parametrize("cpu", FLAGS)
 def test_the_flags_of_linux_tell_it(cpu, tmp_path):
-    text, expected = FLAGS[cpu]
-    (tmp_path / "cpuinfo").write_text(f"{text}\nbugs\t\t: spectre_v1\n")
-    assert cpu_bfloat16.has_instructions(str(tmp_path / "cpuinfo")) == expected
+    text, *expected = FLAGS[cpu]
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(f"{text}\nbugs\t\t: spectre_v1\n")
+    asked = (cpu_bfloat16.has_instructions, cpu_bfloat16.cuts_off_products)
+    assert [ask(str(cpuinfo)) for ask in asked] == expected
 
 
 def test_there_are_no_such_flags_where_linux_lists_none(tmp_path):
     assert not cpu_bfloat16.has_instructions(str(tmp_path / "cpuinfo"))
+    assert not cpu_bfloat16.cuts_off_products(str(tmp_path / "cpuinfo"))
+
+
+@pytest.mark.parametrize("size", [2, 64])
+def test_products_are_cut_off_or_rounded_as_the_flags_say(size):
+    """1 + 3/512 lies between 1 and 1 + 4/512 in bfloat16, and nearer to the latter."""
+    left = np.zeros([size, size], "f4")
+    left[:, 0], left[:, 1] = 1, 3 / 512
+    product = tf.matmul(tf.cast(left, tf.bfloat16), tf.ones([size, size], tf.bfloat16))
+    expected = 1 if cpu_bfloat16.cuts_off_products() else 1 + 4 / 512
+    np.testing.assert_array_equal(product.numpy().astype("f4"), expected)
 
 
 PROGRAM = """
@@ -109,5 +124,7 @@ def test_a_row_that_is_not_finite_spoils_no_other(shape, transposed):
     found = found.numpy().astype("f8")
     assert not np.isfinite(found[bad]).all(axis=1).any()
     expected = left[good].astype("f8") @ right.astype("f8")
-    # Half a unit in the last place of bfloat16, and the sum's own rounding.
-    np.testing.assert_allclose(found[good], expected, rtol=2**-8, atol=2e-4 * inner**0.5)
+    # Half a unit in the last place of bfloat16, a whole one where TensorFlow does not round, and the
+    # sum's own rounding.
+    unit = 2**-7 if cpu_bfloat16.cuts_off_products() else 2**-8
+    np.testing.assert_allclose(found[good], expected, rtol=unit, atol=2e-4 * inner**0.5)

@@ -40,10 +40,23 @@ def of_cpu(monkeypatch):
     ("precision", "policy"), [("float32", "float32"), ("bfloat16", "mixed_bfloat16")]
 )
 def test_a_setting_is_followed(precision, policy, cpu, of_cpu):
-    of_cpu(precision == "float32", True)  # the other one would be chosen
+    of_cpu(True, precision == "float32")  # the other one would be chosen
     chosen = set_precision(precision, cpu, 768, begun_in="float32")
     assert str(chosen) == f"{precision} (run.precision)"
     assert keras.mixed_precision.global_policy().name == policy
+
+
+@pytest.mark.parametrize(
+    ("cuts_off", "faster"), [(False, "faster"), (True, "faster and more exact")]
+)
+def test_bfloat16_on_a_cpu_without_it_is_met_with_advice(
+    cuts_off, faster, cpu, of_cpu, monkeypatch
+):
+    of_cpu(False, False)
+    monkeypatch.setattr(cpu_bfloat16, "cuts_off_products", lambda: cuts_off)
+    chosen = set_precision("bfloat16", cpu, 768)
+    assert str(chosen) == f"bfloat16 (run.precision; float32 is {faster} on this CPU)"
+    assert keras.mixed_precision.global_policy().name == "mixed_bfloat16"
 
 
 @pytest.mark.parametrize(
@@ -100,6 +113,8 @@ def test_gpus_that_have_bfloat16_take_it(capabilities, expected, cpu, monkeypatc
         lambda gpu: {"compute_capability": details[gpu]},
     )
     assert str(set_precision("auto", cpu, 8)) == expected
+    of_cpu(False, False)  # nor do the CPU's instructions for a setting
+    assert str(set_precision("bfloat16", cpu, 8)) == "bfloat16 (run.precision)"
 
 
 PROGRAM = """
