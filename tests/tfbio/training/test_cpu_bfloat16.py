@@ -124,7 +124,7 @@ def test_a_row_that_is_not_finite_spoils_no_other(shape, transposed):
     found = found.numpy().astype("f8")
     assert not np.isfinite(found[bad]).all(axis=1).any()
     expected = left[good].astype("f8") @ right.astype("f8")
-    # Half a unit in the last place of bfloat16, a whole one where TensorFlow does not round, and the
-    # sum's own rounding.
+    # Half a unit in the last place of bfloat16, a whole one where TensorFlow does not round, and
+    # the rounding of the sum itself.
     unit = 2**-7 if cpu_bfloat16.cuts_off_products() else 2**-8
     np.testing.assert_allclose(found[good], expected, rtol=unit, atol=2e-4 * inner**0.5)
