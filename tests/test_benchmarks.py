@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from benchmarks import sentence_pairs
+from tests import forked
 from tfbio.base.manifests import read_manifest, verify
 from tfbio.runs import pretraining_data
+from tfbio.training import cpu_bfloat16
 
 ROOT = Path(__file__).resolve().parents[1]
 # Python runs this as it starts, in the processes that a benchmark starts, too.
@@ -152,3 +154,16 @@ def test_the_interval_of_sentence_pairs_is_that_of_both_kinds_of_chance():
 )
 def test_a_verdict_says_where_chance_lies(mean, half_width, said):
     assert sentence_pairs.verdict(mean, half_width) == f"{said} chance"
+
+
+def test_formats_are_compared_by_the_product_that_auto_chooses_by():
+    """Tests the line of this CPU: the ratio of both formats, and what `auto` chooses."""
+    command = "-m benchmarks.precision --cpus ALL --shapes product --rounds 1"
+    done = forked.run([sys.executable, *command.split()], cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    *_, line = done.stdout.splitlines()
+    _, cpu, step, *seconds, ratio, chosen, kernels, _ = (x.strip() for x in line.split("|"))
+    assert (cpu, step, seconds) == ("ALL", "product", ["", ""]) and float(ratio) > 0
+    assert chosen in ("float32", "bfloat16")
+    # oneDNN multiplies bfloat16 with AVX-512.
+    assert bool(kernels) != cpu_bfloat16.cuts_off_products()
