@@ -40,6 +40,14 @@ def pytest_configure():
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 
 
+def pytest_make_parametrize_id(val):
+    """Names bytes by their number.
+
+    Compressed ones hold the time, and all processes of pytest must give a test the same name.
+    """
+    return f"{len(val)}_bytes" if isinstance(val, bytes) else None
+
+
 def pytest_collection_modifyitems(items):
     """Files with slow tests first: what begins last must not be what takes longest."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
