@@ -21,8 +21,8 @@ from absl import flags
 
 from data_prep.selection import articles, texts
 from data_prep.sentences import checked_tokenizer
-from tfbio.base import cli, errors, messages, path_checks, storage
-from tfbio.base.document_records import Document, read_documents
+from tfbio.base import batched, cli, errors, messages, path_checks, storage
+from tfbio.base.document_records import read_documents
 from tfbio.base.manifests import Manifest, read_manifest
 
 # Documents that are encoded in one call.
@@ -74,7 +74,8 @@ def measure(
     tokens = unknown = 0
     every = read_documents(documents, manifest.shards)
     total = manifest.counts.get("documents")
-    for batch in _batches(tqdm(every, "documents", total, disable=None, unit=" documents")):
+    shown = tqdm(every, "documents", total, disable=None, unit=" documents")
+    for batch in batched.by_number(shown, _BATCH):
         for document in batch:
             kind = _kind(document.id)
             parts = (document.title, *document.sentences)
@@ -99,17 +100,6 @@ def _kind(document_id: str) -> str:
         if document_id.startswith(prefix):
             return _OTHERS[kind]
     return BODIES if document_id.endswith(articles.BODY_SUFFIX) else ABSTRACTS
-
-
-def _batches(documents: Iterator[Document]) -> Iterator[list[Document]]:
-    batch: list[Document] = []
-    for document in documents:
-        batch.append(document)
-        if len(batch) == _BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
 
 
 def _write_report(

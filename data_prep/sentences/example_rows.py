@@ -17,6 +17,7 @@ import numba
 import numpy as np
 
 from data_prep.sentences import checked_tokenizer, packing, segments
+from tfbio.base import batched
 from tfbio.base.document_records import article_of
 from tfbio.base.example_records import ExampleFormat
 from tfbio.base.held_out import is_held_out
@@ -106,17 +107,14 @@ def chunks(documents: str, shard: Shard) -> Iterator[list[Document]]:
       DataError: the shard is missing, damaged or cut short.
       google.protobuf.message.DecodeError: a record is not a `tf.train.Example`.
     """
-    chunk, size = [], 0
-    for record in read_shard(documents, shard):
-        id_, title, sentences = bytes_features(record, ("id", "title", "sentences"))
-        texts = title + sentences
-        chunk.append(Document(id_[0].decode(), texts))
-        size += sum(map(len, texts))
-        if size >= CHUNK:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
+    every = map(_document, read_shard(documents, shard))
+    return batched.by_size(every, lambda document: sum(map(len, document.texts)), CHUNK)
+
+
+def _document(record: bytes) -> Document:
+    """Returns the text of the document in a record of a shard."""
+    id_, title, sentences = bytes_features(record, ("id", "title", "sentences"))
+    return Document(id_[0].decode(), title + sentences)
 
 
 def build_rows(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tfbio.base import batched
 from tfbio.text import ragged
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class Senter:
           For each text the list of its sentences, stripped of white space around them; none is
           empty, and a text without other characters has an empty list.
         """
-        for batch in _batches(texts):
+        for batch in batched.by_size(texts, len, _AT_ONCE):
             with self._lock:
                 starts = self._starts(_EDGE + _EDGE.join(batch) + _EDGE)
             begins = np.cumsum([len(_EDGE)] + [len(text) + len(_EDGE) for text in batch])
@@ -286,20 +287,6 @@ def _unless_letters(search: Callable, nothing: object) -> Callable:
       nothing: the result where nothing matches.
     """
     return lambda text: nothing if text.isalpha() and text.isascii() else search(text)
-
-
-def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Yields lists of texts of at least `_AT_ONCE` characters together, but for the last."""
-    batch: list[str] = []
-    size = 0
-    for text in texts:
-        batch.append(text)
-        size += len(text)
-        if size >= _AT_ONCE:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
 
 
 def _words_near_ends(text: str, reach: int) -> tuple[list[str], np.ndarray]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfbio.api import model_paths, results, streams
-from tfbio.base import file_paths, run_folders
+from tfbio.base import batched, file_paths, run_folders
 from tfbio.base.errors import UserError
 from tfbio.formats import annotation_formats
 from tfbio.formats.annotated_documents import Document
@@ -308,7 +308,7 @@ class Model:
         ]
         order = sorted(range(len(rows)), key=lambda number: -len(rows[number]))
         found: list[np.ndarray] = [np.empty(0)] * len(rows)
-        for chosen in streams.batches(order, self._run.eval_batch_size):
+        for chosen in batched.by_number(order, self._run.eval_batch_size):
             ids = np.full([len(chosen), len(rows[chosen[0]])], self.tokenizer.pad_id, np.int32)
             mask = np.zeros_like(ids)
             for row, number in enumerate(chosen):

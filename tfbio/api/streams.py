@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import reprlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
@@ -10,6 +9,7 @@ from typing import Any
 
 import tqdm
 
+from tfbio.base import batched
 from tfbio.base.errors import UserError
 from tfbio.formats.annotated_documents import Document
 
@@ -38,18 +38,11 @@ def _stream(
     """Yields the result for each input; reads a batch of inputs when the first one is asked for."""
     total = len(inputs) if isinstance(inputs, Sized) else None
     with tqdm.tqdm(total=total, disable=not show_progress, unit=" texts") as bar:
-        for batch in batches(inputs, batch_size):
+        for batch in batched.by_number(inputs, batch_size):
             with LOCK:
                 results = compute(batch)
             bar.update(len(batch))
             yield from results
-
-
-def batches(items: Iterable, size: int) -> Iterator[list]:
-    """Yields lists of `size` items, the last one perhaps of fewer."""
-    iterator = iter(items)
-    while batch := list(itertools.islice(iterator, size)):
-        yield batch
 
 
 def document_of(item: Any, name: str = "") -> Document:

@@ -11,14 +11,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import itertools
 import os
 import struct
 from collections.abc import Iterable, Iterator
 
 import google_crc32c
 
-from tfbio.base import file_paths, messages, storage
+from tfbio.base import batched, file_paths, messages, storage
 from tfbio.base.errors import DataError
 
 
@@ -62,7 +61,7 @@ def write_shard(path: str | os.PathLike, records: Iterable[bytes], split: str = 
     """
     digest, size, count = hashlib.sha256(), 0, 0
     with storage.written_whole(path) as stream:
-        for batch in _batched(records, 64):
+        for batch in batched.by_number(records, 64):
             framed = b"".join(
                 part
                 for record in batch
@@ -108,13 +107,6 @@ def read_shard(folder: str | os.PathLike, shard: Shard) -> Iterator[bytes]:
         raise DataError(f"{path} cannot be read: {messages.reason(error)}.") from error
     if count != shard.records:
         raise DataError(f"{path} holds {count} records instead of {shard.records}.")
-
-
-def _batched(records: Iterable[bytes], size: int) -> Iterator[list[bytes]]:
-    """Yields lists of at most `size` records."""
-    records = iter(records)
-    while batch := list(itertools.islice(records, size)):
-        yield batch
 
 
 @functools.lru_cache(maxsize=1 << 12)

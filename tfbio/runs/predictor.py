@@ -8,11 +8,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from data_prep.sentences import splitters
+from tfbio.base import batched
 from tfbio.formats.annotated_documents import Document, Entity
 from tfbio.formats.task_examples import Example, LabelledText, Question, TaggedSentence
 from tfbio.models.layers import restored_weights
@@ -158,7 +159,8 @@ class Predictor:
         """
         before = 0
         done(before)
-        batches = _batches(times.each("reading", documents), lambda document: len(document.text))
+        read = times.each("reading", documents)
+        batches = batched.by_size(read, lambda document: len(document.text), _AT_ONCE)
         prepare = functools.partial(self._prepare, splitter=_splitter(), times=times)
         for batch in prefetching.ahead(map(prepare, batches)):
             entities: list[list[Entity]] = [[] for _ in batch.documents]
@@ -187,7 +189,7 @@ class Predictor:
         # A placeholder, as the texts of a task have labels.
         examples = [dataclasses.replace(x, label=self.task_type.placeholder) for x in examples]
         with Count("prediction", len(examples) if show else None, "texts") as count:
-            for batch in _batches(examples, lambda example: len(example.text + example.pair)):
+            for batch in batched.by_size(examples, lambda x: len(x.text + x.pair), _AT_ONCE):
                 for example, predicted, output in zip(
                     batch, *self._outputs(batch, count), strict=True
                 ):
@@ -260,19 +262,6 @@ class Predictor:
         done = _share_of(features, count, len(examples))
         outputs = self.inference.predict(features, done=done)
         return self.task_type.predictions(outputs, features, examples), outputs
-
-
-def _batches(items: Iterable, size: Callable[[Any], int]) -> Iterator[list]:
-    """Yields lists of items with about `_AT_ONCE` characters together."""
-    batch, characters = [], 0
-    for item in items:
-        batch.append(item)
-        characters += size(item)
-        if characters >= _AT_ONCE:
-            yield batch
-            batch, characters = [], 0
-    if batch:
-        yield batch
 
 
 def _share_of(features: Features, count: Count, examples: int) -> Callable[[int], None]:
