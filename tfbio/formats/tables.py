@@ -13,12 +13,12 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from tfbio.base.messages import quoted
 from tfbio.formats import label_sets
 from tfbio.formats.task_examples import LabelledText
-from tfbio.formats.task_file_errors import mistake
+from tfbio.formats.task_file_errors import Where, mistake
 from tfbio.formats.task_files import not_empty
 from tfbio.formats.text_files import read_lines
 
@@ -29,6 +29,8 @@ _OWN_COLUMNS = {
     "pair": ("pair", "sentence2"),
     "label": ("label", "labels", "score"),
 }
+# The same by these names.
+_HELD_BY = {name: held for held, names in _OWN_COLUMNS.items() for name in names}
 # The column of a table that has the labels -> what makes a label of its cell.
 _LABEL_OF: dict[str, Callable[[str], str | float | tuple[str, ...]]] = {
     "label": str,
@@ -68,9 +70,30 @@ def read_table(
         another, a text is missing, a label is not one of `labels`, or a score not in its range.
       ValueError: `columns` has none, or more than one, of "label", "score" and "labels".
     """
-    return _labelled_texts(
-        path, read_rows(path, len(columns), header), columns, labels, score_range
-    )
+    (kind,) = _LABEL_OF.keys() & columns
+    # Where a label may stand by mistake. Without a list of labels any text may be one.
+    others = ["text", "pair"] if labels or kind == "score" else []
+    # An id may be a number, as a score is and as the labels of GAD are.
+    if labels and not any(label.isdigit() for label in labels):
+        others.append("id")
+    examples = []
+    for number, cells in read_rows(path, len(columns), header):
+        cell = dict(zip(columns, cells, strict=True))
+        problem = _label_problem(kind, cell[kind], labels, score_range)
+        if problem:
+            fit = [
+                columns.index(other)
+                for other in others
+                if other in cell and not _label_problem(kind, cell[other], labels, score_range)
+            ]
+            raise mistake((path, number), problem + stands_in(kind, fit))
+        _require_texts(cell, columns, (path, number))
+        name, text = cell.get("id", str(number)), cell["text"]
+        pair = cell.get("pair", cell.get("context", ""))
+        label = _LABEL_OF[kind](cell[kind])
+        document = cell.get("document", "")
+        examples.append(LabelledText(name, text, label, pair, document, where=(path, number)))
+    return not_empty(path, examples)
 
 
 def read_own_table(
@@ -99,9 +122,8 @@ def read_own_table(
     """
     label = wanted[-1]
     wanted = [*wanted[:-1], "label"]
-    held_by = {name: held for held, names in _OWN_COLUMNS.items() for name in names}
     first = read_lines(path)[0].split("\t")
-    named = [held_by.get(name.strip().lower(), "") for name in first]
+    named = [_HELD_BY.get(name.strip().lower(), "") for name in first]
     header = first if any(named) else None
     columns = named if header else wanted
     twice = any(columns.count(held) > 1 for held in _OWN_COLUMNS)
@@ -149,22 +171,26 @@ def read_unlabelled_table(path: str) -> list[LabelledText]:
         line has another number of columns.
     """
     header = read_lines(path)[0].split("\t")
-    held_by = {name: held for held, names in _OWN_COLUMNS.items() for name in names}
-    columns = [held_by.get(name.strip().lower(), name) for name in header]
+    columns = [_HELD_BY.get(name.strip().lower(), name) for name in header]
     if columns.count("text") != 1 or columns.count("pair") > 1 or columns.count("id") > 1:
         message = "expected a column text, and at most one pair and id"
         raise mistake((path, 1), f"{message}: name the columns so, found {header!r:.200}")
     examples = []
     for number, cells in read_rows(path, len(columns), header):
         cell = dict(zip(columns, cells, strict=True))
-        for name in ("text", "pair"):
-            if not cell.get(name, name).strip():
-                message = f"expected a {name} in column {columns.index(name) + 1}, found none"
-                raise mistake((path, number), message)
+        _require_texts(cell, columns, (path, number))
         name, pair = cell.get("id", str(number)), cell.get("pair", "")
         examples.append(LabelledText(name, cell["text"], "", pair, where=(path, number)))
     _require_unquoted(examples)
     return not_empty(path, examples)
+
+
+def _require_texts(cell: Mapping[str, str], columns: Sequence[str], where: Where) -> None:
+    """Raises a TaskFileError if a line of a table lacks a text, or the second one of a pair."""
+    for name in ("text", "pair"):
+        if not cell.get(name, name).strip():
+            number = columns.index(name) + 1
+            raise mistake(where, f"expected a {name} in column {number}, found none")
 
 
 def _require_unquoted(examples: Sequence[LabelledText]) -> None:
@@ -240,59 +266,6 @@ def read_rows(
             raise mistake((path, number), message)
         if header is None or number > 1:
             yield number, cells
-
-
-def _labelled_texts(
-    path: str,
-    rows: Iterator[tuple[int, list[str]]],
-    columns: Sequence[str],
-    labels: Collection[str] | None,
-    score_range: tuple[float, float] = (-math.inf, math.inf),
-) -> list[LabelledText]:
-    """Makes a `LabelledText` of each row of a table.
-
-    Args:
-      path: the file, for messages.
-      rows: for each row the number of its line and its cells, as `read_rows` yields them.
-      columns: see `read_table`.
-      labels: see `read_table`.
-      score_range: see `read_table`.
-
-    Returns:
-      The examples, see `read_table`.
-
-    Raises:
-      TaskFileError: there is no row, a text is missing, or a label is not one of `labels` or no
-        score in its range.
-      ValueError: `columns` has none, or more than one, of "label", "score" and "labels".
-    """
-    (kind,) = _LABEL_OF.keys() & columns
-    # Where a label may stand by mistake. Without a list of labels any text may be one.
-    others = ["text", "pair"] if labels or kind == "score" else []
-    # An id may be a number, as a score is and as the labels of GAD are.
-    if labels and not any(label.isdigit() for label in labels):
-        others.append("id")
-    examples = []
-    for number, cells in rows:
-        cell = dict(zip(columns, cells, strict=True))
-        problem = _label_problem(kind, cell[kind], labels, score_range)
-        if problem:
-            fit = [
-                columns.index(other)
-                for other in others
-                if other in cell and not _label_problem(kind, cell[other], labels, score_range)
-            ]
-            raise mistake((path, number), problem + stands_in(kind, fit))
-        for name in ("text", "pair"):
-            if not cell.get(name, name).strip():
-                message = f"expected a {name} in column {columns.index(name) + 1}, found none"
-                raise mistake((path, number), message)
-        name, text = cell.get("id", str(number)), cell["text"]
-        pair = cell.get("pair", cell.get("context", ""))
-        label = _LABEL_OF[kind](cell[kind])
-        document = cell.get("document", "")
-        examples.append(LabelledText(name, text, label, pair, document, where=(path, number)))
-    return not_empty(path, examples)
 
 
 def _label_problem(
