@@ -14,13 +14,7 @@ import numpy as np
 from tfbio.formats.label_sets import HALLMARKS
 from tfbio.formats.task_examples import LabelledText
 from tfbio.task_types import metrics
-from tfbio.task_types.metrics import (
-    TRUE,
-    Scores,
-    check_lengths,
-    count,
-    mean,
-)
+from tfbio.task_types.metrics import TRUE, Scores, check_lengths, count, mean
 
 
 def relation_scores(
@@ -77,28 +71,6 @@ def accuracy_and_macro_f1(truth: Sequence[str], predicted: Sequence[str]) -> Sco
     right = np.array([true == found for true, found in zip(truth, predicted, strict=True)])
     f1 = f1_score(truth, predicted, average="macro", zero_division=0.0)
     return Scores({"accuracy": (right, mean)}, {"macro_f1": float(f1)})
-
-
-def _label_scores(
-    truth: Sequence[Collection[str]], predicted: Sequence[Collection[str]], labels: Sequence[str]
-) -> Scores:
-    """Computes label metrics of multi-label classification.
-
-    Args:
-      truth, predicted: the labels of each example.
-      labels: all labels.
-
-    Returns:
-      `Scores` in [0, 1]: "f1", "precision", "recall" over examples x labels; "macro_f1", the mean
-      of the labels' F1. With several labels also "f1_LABEL", "precision_LABEL" and "recall_LABEL"
-      of each.
-
-    Raises:
-      ScoreError: a label is unknown, the lengths differ, or there is no example.
-    """
-    counts = _label_counts(truth, predicted, labels)
-    others = metrics.by_type(counts.sum(axis=0), labels) if len(labels) > 1 else {}
-    return Scores(metrics.micro(counts) | {"macro_f1": (counts, metrics.macro_f1)}, others)
 
 
 def by_document(
@@ -276,7 +248,9 @@ def score_label_sets(
     Raises:
       ScoreError: a label is unknown, the lengths differ, or there is no example.
     """
-    return _label_scores(_labels(examples), predicted, labels)
+    counts = _label_counts(_labels(examples), predicted, labels)
+    others = metrics.by_type(counts.sum(axis=0), labels) if len(labels) > 1 else {}
+    return Scores(metrics.micro(counts) | {"macro_f1": (counts, metrics.macro_f1)}, others)
 
 
 def score_hallmarks(examples: Sequence[LabelledText], predicted: Sequence[Sequence[str]]) -> Scores:

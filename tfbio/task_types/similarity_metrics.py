@@ -1,11 +1,11 @@
 """Scores of sentence similarity: Pearson's and Spearman's correlation."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from tfbio.formats.task_examples import LabelledText
-from tfbio.task_types.label_metrics import _labels
 from tfbio.task_types.metrics import ScoreError, Scores, check_lengths
 
 
@@ -64,4 +64,5 @@ def score_similarity(examples: Sequence[LabelledText], predicted: Sequence[float
     Raises:
       ScoreError: a number is NaN or infinite, the lengths differ, or there is no example.
     """
-    return correlation_scores(_labels(examples), predicted)
+    truth: list[Any] = [example.label for example in examples]
+    return correlation_scores(truth, predicted)
