@@ -7,11 +7,12 @@
 import os
 import signal
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
 
-from tfbio.base import storage
+from tfbio.base import messages, storage
 from tfbio.base.errors import UserError
 from tfbio.base.manifests import Manifest, verify
 from tfbio.models import layers
@@ -119,7 +120,7 @@ def pretrain(
     if mesh:
         mesh.spread()
     step = int(pretrainer.step.numpy())
-    say = _Printer(is_chief)
+    say: Callable[[str], None] = messages.say if is_chief else lambda line: None
     if step >= config.last_step:
         say(f"{model_dir}: complete, {step} steps were trained before; nothing to do.")
         return
@@ -127,11 +128,10 @@ def pretrain(
     peak = devices.peak(strategy, precision.name)
     loss = _frequencies_loss(counts)
     progress = Progress(config, pretrainer.step, loss, peak, silent=not is_chief)
-    end_if_many_are_skipped = _SkippedSteps(pretrainer, data, model_dir, is_chief)
 
     def on_trained(figures: Figures) -> None:
         progress.trained(figures)
-        end_if_many_are_skipped(figures)
+        _end_if_many_are_skipped(figures, pretrainer, data, model_dir, is_chief)
 
     logs = os.path.join(model_dir, "logs")
     profile = Profile(logs, profile_steps if is_chief else None)
@@ -212,19 +212,8 @@ def _frequencies_loss(counts: np.ndarray) -> float:
     return -float(np.sum(shares * np.log(shares)))
 
 
-class _Printer:
-    """Prints lines if this process is the chief of the workers."""
-
-    def __init__(self, is_chief: bool):
-        self._is_chief = is_chief
-
-    def __call__(self, line: str) -> None:
-        if self._is_chief:
-            print(line, flush=True)
-
-
 def _say_what_begins(
-    say: _Printer,
+    say: Callable[[str], None],
     pretrainer: Pretrainer,
     step: int,
     precision: Precision,
@@ -305,27 +294,26 @@ def _train_phase(
     return trainer.fit(step, phase_end, pretrainer.train, pretrainer.evaluate, stops)
 
 
-class _SkippedSteps:
-    """Ends a run that has skipped many steps, and saves the batch of the last one."""
+def _end_if_many_are_skipped(
+    figures: Figures, pretrainer: Pretrainer, data: Data, model_dir: str, is_chief: bool
+) -> None:
+    """Ends a run that has skipped many steps since its start, and saves the batch of the last.
 
-    def __init__(self, pretrainer: Pretrainer, data: Data, model_dir: str, is_chief: bool):
-        self._pretrainer, self._data = pretrainer, data
-        self._model_dir, self._is_chief = model_dir, is_chief
-
-    def __call__(self, figures: Figures) -> None:
-        """Raises UserError if too many steps were skipped since the start."""
-        config, skipped = self._pretrainer.config, int(figures["skipped_steps"])
-        if skipped < config.run.max_skipped_steps:
-            return
-        saved = self._model_dir
-        if self._is_chief:
-            last_step = int(self._pretrainer.last_skipped_step.numpy())
-            saved = _save_batch(config, self._data, last_step, self._model_dir)
-        raise UserError(
-            f"{skipped} steps gave gradients that are not finite; the batch of the last is saved "
-            f"in {saved}: try run.precision=float32 or, with another --model_dir, a lower "
-            "learning_rate or a longer warm-up."
-        )
+    Raises:
+      UserError: it has.
+    """
+    config, skipped = pretrainer.config, int(figures["skipped_steps"])
+    if skipped < config.run.max_skipped_steps:
+        return
+    saved = model_dir
+    if is_chief:
+        last_step = int(pretrainer.last_skipped_step.numpy())
+        saved = _save_batch(config, data, last_step, model_dir)
+    raise UserError(
+        f"{skipped} steps gave gradients that are not finite; the batch of the last is saved "
+        f"in {saved}: try run.precision=float32 or, with another --model_dir, a lower "
+        "learning_rate or a longer warm-up."
+    )
 
 
 def _save_batch(

@@ -94,7 +94,9 @@ class Trial:
           CheckpointError: the trial was stopped, and its newest checkpoint is damaged; or the
             encoder's weights cannot be read.
         """
-        best = self._make_best()
+        best: BestWeights | None = None
+        if self._config.eval_every_steps:
+            best = BestWeights(self.finetuner.model, self._config.early_stopping_patience)
         saves = self._restore_or_initialize(best)
         self._train(saves, best)
         if best:
@@ -129,12 +131,6 @@ class Trial:
             self._complete(unfinished, trial)
 
     # --- Training --------------------------------------------------------------------------------
-
-    def _make_best(self) -> BestWeights | None:
-        """Makes what keeps the best weights, if the settings say so."""
-        if not self._config.eval_every_steps:
-            return None
-        return BestWeights(self.finetuner.model, self._config.early_stopping_patience)
 
     def _restore_or_initialize(self, best: BestWeights | None) -> Checkpointer:
         """Gives the model the weights of the newest checkpoint, or else its first ones."""

@@ -254,11 +254,6 @@ def distribute_dataset(
     return strategy.distribute_datasets_from_function(of_host, options)
 
 
-def _is_tpu(strategy: tf.distribute.Strategy) -> bool:
-    """Returns True if the run computes on a TPU."""
-    return isinstance(strategy, tf.distribute.TPUStrategy)
-
-
 def optimize_for(device: str, strategy: tf.distribute.Strategy) -> None:
     """Chooses by the distribution strategy, or a setting, if steps are traced for a TPU.
 
@@ -269,7 +264,8 @@ def optimize_for(device: str, strategy: tf.distribute.Strategy) -> None:
         otherwise; see `pretraining_run.PretrainingRun.optimize_for`.
       strategy: where the run computes.
     """
-    target.set_tpu(device == "tpu" or device == "auto" and _is_tpu(strategy))
+    on_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+    target.set_tpu(device == "tpu" or device == "auto" and on_tpu)
 
 
 def all_results(
