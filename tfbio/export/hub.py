@@ -104,12 +104,12 @@ def _errors_in_a_sentence(folder: str, repo: str) -> Iterator[None]:
         # The upload of a large file wraps what went wrong.
         cause = error.__cause__ if type(error) is RuntimeError else error
         raise HubError(
-            f"--push={repo}: {_reason(cause or error, repo)}. The folder {os.path.abspath(folder)} "
+            f"--push={repo}: {_reason(cause or error)}. The folder {os.path.abspath(folder)} "
             f"is complete: `{shlex.join(['hf', 'upload', repo, folder])}` pushes it, too."
         ) from error
 
 
-def _reason(error: BaseException, repo: str) -> str:
+def _reason(error: BaseException) -> str:
     """Returns why the hub did not take a model, as a part of a sentence."""
     where = constants.ENDPOINT
     if isinstance(error, HfHubHTTPError):

@@ -15,7 +15,7 @@ from tfbio.formats.task_files import not_empty
 HEADER = ("labels", "sentence", "index")
 
 
-def read(path: str, labels: Sequence[str] = HALLMARKS) -> list[LabelledText]:
+def read(path: str) -> list[LabelledText]:
     """Reads an HoC file in BLURB's or BLUE's form: tab-separated labels, sentence and index.
 
     The header names these columns. The labels are `0_0,1_1,...`, 1 behind the number of each that
@@ -23,28 +23,28 @@ def read(path: str, labels: Sequence[str] = HALLMARKS) -> list[LabelledText]:
 
     Args:
       path: the file.
-      labels: the names of the labels, in the order of their numbers.
 
     Returns:
-      A list of at least one `LabelledText`: its label is a tuple of the names that hold, its id the
-      index, and its document the PMID.
+      A list of at least one `LabelledText`: its label is a tuple of the `HALLMARKS` that hold, its
+      id the index, and its document the PMID.
 
     Raises:
       TaskFileError: the file cannot be read or is empty, its header is another, or a line has other
         columns or no sentence.
     """
-    digits = re.compile(",".join(f"{i}_[01]" for i in range(len(labels))))
+    digits = re.compile(",".join(f"{i}_[01]" for i in range(len(HALLMARKS))))
     examples = []
     for number, cells in read_rows(path, 3, HEADER):
         flags, text, name = cells
         document, mark, _ = name.rpartition("_s")
         if not digits.fullmatch(flags) or not mark:
             fit = [i for i, cell in enumerate(cells) if i and digits.fullmatch(cell)]
-            wanted = f"labels 0_0,1_0 to {len(labels) - 1}_0 (or _1), a sentence and PMID_sN"
+            wanted = f"labels 0_0,1_0 to {len(HALLMARKS) - 1}_0 (or _1), a sentence and PMID_sN"
             raise mistake((path, number), f"expected {wanted}{stands_in('label', fit)}")
         if not text.strip():
             raise mistake((path, number), "expected a text in column 2, found none")
-        held = tuple(x for x, flag in zip(labels, flags.split(","), strict=True) if flag[-1] == "1")
+        marked = zip(HALLMARKS, flags.split(","), strict=True)
+        held = tuple(x for x, flag in marked if flag[-1] == "1")
         where = (path, number)
         examples.append(LabelledText(name, text, held, document=document, where=where))
     return not_empty(path, examples)

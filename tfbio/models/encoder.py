@@ -46,7 +46,6 @@ class Embeddings(keras.layers.Layer):
 
     Args:
       config: the settings of the encoder.
-      name: the name of the layer.
 
     Attributes:
       word: the variable [vocab_size, embedding_size], float32 in a run like the other two.
@@ -57,8 +56,8 @@ class Embeddings(keras.layers.Layer):
       dropout_prob: the share of the outputs that dropout zeroes, a float in [0, 1).
     """
 
-    def __init__(self, config: EncoderConfig, name: str = "embeddings"):
-        super().__init__(name=name)
+    def __init__(self, config: EncoderConfig):
+        super().__init__(name="embeddings")
         size, deviation = config.embedding_size, config.initializer_range
         self.word = weight(self, "word_embeddings", [config.vocab_size, size], deviation)
         self.position = weight(

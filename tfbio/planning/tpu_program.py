@@ -153,7 +153,7 @@ def lower(
         # TensorFlow would find the functions of the trace under their old names.
         function.signature.name = own[function.signature.name]
     for nodes in (definition.node, *(f.node_def for f in definition.library.function)):
-        _for_one_core(nodes, cores)
+        _for_one_core(nodes)
         for function in _functions_called(nodes):
             function.name = own.get(function.name, function.name)
     for function in definition.library.function:
@@ -182,7 +182,7 @@ def lower(
     return re.sub(r"@([\w.]+)", lambda match: numbers.get(match[1], match[0]), text)
 
 
-def _for_one_core(nodes: MutableSequence[node_def_pb2.NodeDef], cores: int) -> None:
+def _for_one_core(nodes: MutableSequence[node_def_pb2.NodeDef]) -> None:
     """Replaces the operations of `TPUStrategy` by XLA's, in place.
 
     Raises:
