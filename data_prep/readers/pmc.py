@@ -299,6 +299,3 @@ def _root(source: _Source) -> str:
         raise BadFile(f"its root is <{str(root.tag)[:80]}>, not one of PMC's ({ROOTS[0]}).")
     check_no_entities(root)
     return name
-
-
-# One article.

@@ -13,8 +13,8 @@ from tfbio.base import messages
 
 FILE = "left_out.jsonl"
 
-# Characters of an id or a name, and of a message.
-_NAME, _MESSAGE = 200, 300
+# Characters of a message.
+_MESSAGE = 300
 
 
 def line(id_: str, file: str, reason: str, message: str = "") -> bytes:

@@ -204,9 +204,6 @@ def _chosen(name: str, paper: str, table: int, printed: str) -> Model:
     return _model(name, [cell for cell in cells if cell.score])
 
 
-GU = published_tables.source("pubmedbert", 6)
-BIOELECTRA_BLUE = published_tables.source("bioelectra", 3)
-
 # Name, paper, table, and the model as it is printed.
 MODELS = tuple(
     _chosen(*which)

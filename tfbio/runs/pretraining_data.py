@@ -17,12 +17,9 @@ from tfbio.base.shards import Shard, read_shard
 from tfbio.base.tf_example import parse_example
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.runs import original_examples
-from tfbio.runs.original_examples import FEATURES
 
 # For each phase the folder of its examples and its manifest.
 Data = list[tuple[str, Manifest]]
-
-PACKED_FEATURES = (*FEATURES, "document_ids", "position_ids")
 
 # The number of examples in which words are counted: a second or two of work.
 _COUNTED = 10_000

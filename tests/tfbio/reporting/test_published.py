@@ -10,6 +10,8 @@ from tfbio.reporting import published, published_tables
 
 BLURB_MODELS = [model for model in published.MODELS if model.blurb_score]
 SHORT = {"P", "P+F", "P+F LT", "W+P"}
+GU = published_tables.source("pubmedbert", 6)
+BIOELECTRA_BLUE = published_tables.source("bioelectra", 3)
 
 
 def model(name, source=""):
@@ -38,7 +40,7 @@ def test_of_bioelectras_two_scores_that_of_the_text_does_not_follow_from_its_fig
 
 
 def test_a_missing_data_set_is_no_zero():
-    figures = dict.fromkeys(model("BioBERT", published.GU).figures, 80.0)
+    figures = dict.fromkeys(model("BioBERT", GU).figures, 80.0)
     assert published.blurb_score(figures) == 80
     del figures["GAD"]
     with pytest.raises(KeyError, match="GAD"):
@@ -61,7 +63,7 @@ def test_blurbs_paper_has_these_figures():
         7: "BlueBERT",
         8: "PubMedBERT",
     }.items():
-        own = model(name, published.GU)
+        own = model(name, GU)
         assert own.figures == {title: rows[title][place] for title in titles}, name
         assert own.blurb_score == rows["BLURB score"][place], name
     for place, printed in enumerate(rows["BLURB score"]):
@@ -87,7 +89,7 @@ def test_bioelectras_paper_has_these_figures():
     text = reference.paper("bioelectra.txt")
     blue = [column.title for column in published.BLUE]
     for own in published.MODELS:
-        if own.source == published.BIOELECTRA_BLUE:
+        if own.source == BIOELECTRA_BLUE:
             assert list(own.figures) == blue
             assert "\n".join(own.figures.values()) in text
     for own in (model(f"BioELECTRA {name}") for name in SHORT):
@@ -207,7 +209,7 @@ def test_newer_models_have_the_figures_of_their_pages():
     assert newer["BioGPT (2022)"].figures == {"PubMedQA": "78.2"}
     # The authors' row of PubMedBERT is that of BLURB's paper, cut to one digit: so the scores are
     # of the same tasks.
-    pubmedbert = model("PubMedBERT", published.GU)
+    pubmedbert = model("PubMedBERT", GU)
     cut = [pubmedbert.figures[title][:4] for title in ("PubMedQA", "BioASQ")]
     assert [pubmedbert.blurb_score, *cut] == OF_AUTHORS.split()[1:4]
 

@@ -34,6 +34,7 @@ from tfbio.weights import hugging_face_settings
 
 BATCH = 8
 ONE_WORKER = pipeline.Runner(workers=1)
+PACKED_FEATURES = (*original_examples.FEATURES, "document_ids", "position_ids")
 
 
 @pytest.fixture
@@ -148,7 +149,7 @@ def test_the_rows_of_all_hosts_are_the_global_batch_and_each_decodes_its_own(
         shared, most = batches_of(dataset_of, hosts)
         assert len(shared) == len(whole) > 0, size
         for expected, found in zip(whole, shared, strict=True):
-            assert set(expected) == set(pretraining_data.PACKED_FEATURES), size
+            assert set(expected) == set(PACKED_FEATURES), size
             for name, rows in expected.items():
                 assert len(rows) == size, name
                 np.testing.assert_array_equal(found[name], rows, name)
@@ -164,7 +165,7 @@ def by_hand(record, length):
     example = parse_example(record)
     ids = np.frombuffer(example["input_ids"][0], "<u2")
     lengths = np.frombuffer(example["segment_lengths"][0], "<u2").tolist()
-    columns = {name: [0] * length for name in pretraining_data.PACKED_FEATURES}
+    columns = {name: [0] * length for name in PACKED_FEATURES}
     columns["input_ids"] = ids.tolist()
     start = 0
     for document in range(len(lengths) // 2):
@@ -189,7 +190,7 @@ def test_features_are_what_the_record_says(documents_folder, vocab_file, tmp_pat
     (shard,) = manifest.shards_of("heldout")
     expected = [by_hand(record, 128) for record in read_shard(folder, shard)]
     dataset = pretraining_data.held_out_dataset(folder, manifest, BATCH)
-    names = pretraining_data.PACKED_FEATURES if packing else original_examples.FEATURES
+    names = PACKED_FEATURES if packing else original_examples.FEATURES
     count = 0
     for batch in dataset.as_numpy_iterator():
         assert set(batch) == set(names)
