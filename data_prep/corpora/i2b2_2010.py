@@ -11,7 +11,7 @@ Relations, below the header `index, sentence, label` (BLUE's create_i2b2_bert.py
 of a line are an example, as `@problem$`, `@test$` and `@treatment$` (both in one, such as
 `@problem-test$`, where they overlap), or with `--entities=marker` between markers; with their
 relation or `false`. Two concepts with several relations have a row for each. Concepts: words and
-their tags, see `notes`.
+their tags, see `clinical_notes`.
 
 The release has no split for development. `--dev_documents` takes BLUE's list, dev-docids.txt, of
 which BLUE's own script found one note only, with 11 relations; without it a tenth of the notes, or

@@ -7,7 +7,7 @@ Reads the release for registered users of <https://portal.dbmi.hms.harvard.edu>:
 2012-07-15.original-annotation.release and 2012-08-08.test-data.event-timex-groundtruth, of 2014
 training-PHI-Gold-Set1, -Set2 and testing-PHI-Gold-fixed, as bio-lm does. The tags are of an event's
 `type` in 2012, and of the `TYPE` of protected health information in 2014. A line of a note is a
-sentence; see `notes` for words and for mentions that do not fit.
+sentence; see `clinical_notes` for words and for mentions that do not fit.
 
 Offsets count the characters of the note's CDATA from 0. A 2012 note begins with a line end there,
 so that they count its text from 1. Where the annotated text stands elsewhere, the mention is at the

@@ -11,7 +11,7 @@ more than one START||END).
 As in BLUE's create_clefe_bert.py, the marks of de-identification, [** ... **], become the word
 PATTERN; ||||, ___ and ~~ become blanks; no other character moves. Sentences here end at an empty
 line, or at a mark behind a small letter or bracket and before a capital; BLUE's are spaCy's. See
-`notes` for mentions that do not fit.
+`clinical_notes` for mentions that do not fit.
 
 The release has no split for development. `--dev_documents` takes a list of notes, such as BLUE's;
 without it a tenth of them, or `--dev_fraction`, is held out, chosen by hashes of their names.

@@ -1,1 +1,1 @@
-"""Reads PubMed's and PMC's XML."""
+"""Finds the input files, and reads articles, pages, notes and plain text from them."""

@@ -38,7 +38,7 @@ from tfbio.text.tokenization import Tokenizer
 if TYPE_CHECKING:
     from tfbio.models.span_head import TrainingLogits
 
-# `max_query_length` and `doc_stride` of `run_squad.py`, in tokens.
+# `max_query_length` of `run_squad.py`, in tokens.
 _MAX_QUESTION = 64
 # Of the loss for "no answer", beside the mean of those of start and end
 # (`answerable_weight` of configure_finetuning.py in google-research/electra).

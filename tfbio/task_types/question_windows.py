@@ -8,6 +8,7 @@ import numpy as np
 from tfbio.formats.task_examples import Question
 from tfbio.task_types.features import Features
 
+# `doc_stride` of `run_squad.py`, in tokens.
 STRIDE = 128
 
 
