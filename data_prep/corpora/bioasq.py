@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from data_prep.corpora import corpus_splits, released_files
+from data_prep.corpora.released_files import CorpusError, File
 
 _LABELS = ("yes", "no")
 
@@ -44,7 +45,7 @@ def read_examples(
         for row in _read_file(file, left):
             paths.setdefault(row[0], file.path)
             if rows.setdefault(row[0], row) != row:
-                raise released_files.CorpusError(
+                raise CorpusError(
                     f"{file.path} has the question {row[0]}, and another file has it otherwise: "
                     "give one year's files only."
                 )
@@ -53,7 +54,7 @@ def read_examples(
         ids = corpus_splits.read_index(index, f"{split}_id.tsv")
         missing = [id_ for id_ in ids if id_ not in rows]
         if missing:
-            raise released_files.CorpusError(
+            raise CorpusError(
                 f"{split}_id.tsv in {index} lists {missing[0]}, which is no yes/no question in "
                 f"{source}: give both the training and the golden files."
             )
@@ -63,9 +64,7 @@ def read_examples(
     return splits
 
 
-def _read_file(
-    file: released_files.File, left: corpus_splits.LeftOut
-) -> Iterator[tuple[str, str, str, str]]:
+def _read_file(file: File, left: corpus_splits.LeftOut) -> Iterator[tuple[str, str, str, str]]:
     """Yields the yes/no questions of one file of BioASQ's release.
 
     Args:
@@ -80,7 +79,7 @@ def _read_file(
     """
     content = file.json()
     if not isinstance(content, dict) or not isinstance(content.get("questions"), list):
-        raise released_files.CorpusError(f"{file.path} has no list of questions.")
+        raise CorpusError(f"{file.path} has no list of questions.")
     for number, question in enumerate(content["questions"], start=1):
         match question:
             case {"type": str(kind)} if kind != "yesno":
@@ -96,7 +95,7 @@ def _read_file(
             } if label in _LABELS and all(_has_text(snippet) for snippet in snippets):
                 yield id_, body, " ".join(snippet["text"] for snippet in snippets), label
             case _:
-                raise released_files.CorpusError(
+                raise CorpusError(
                     f"{file.path}: question {number} lacks a type, or an id, body, snippets of "
                     "text, and an exact_answer of yes or no."
                 )

@@ -17,6 +17,7 @@ import os
 from absl import flags
 
 from data_prep.corpora import corpus_flags, corpus_splits, released_files
+from data_prep.corpora.released_files import CorpusError
 from tfbio.base import cli
 
 _HEADER = ("index", "sentence", "label")
@@ -44,17 +45,15 @@ def read_examples(
     """
     files = released_files.find(source, rf"{fold}/(train|test)\.tsv")
     if len(files) != 2:
-        raise released_files.CorpusError(f"{source} lacks {fold}/train.tsv or {fold}/test.tsv.")
+        raise CorpusError(f"{source} lacks {fold}/train.tsv or {fold}/test.tsv.")
     train = [tuple(row) for _, row in files[f"{fold}/train.tsv"].rows(2)]
     (_, header), *rest = files[f"{fold}/test.tsv"].rows(3)
     if tuple(header) != _HEADER:
         path = files[f"{fold}/test.tsv"].path
-        raise released_files.CorpusError(
-            f"{path}, line 1: expected the header {', '.join(_HEADER)}."
-        )
+        raise CorpusError(f"{path}, line 1: expected the header {', '.join(_HEADER)}.")
     dev_size = dev_size or len(train) // 9
     if not 0 < dev_size < len(train):
-        raise released_files.CorpusError(
+        raise CorpusError(
             f"{files[f'{fold}/train.tsv'].path} has {len(train):,} lines, of which {dev_size:,} "
             "cannot be for development."
         )
@@ -66,7 +65,7 @@ def read_examples(
     for split, rows in splits.items():
         for row in rows:
             if row[2] not in _LABELS:
-                raise released_files.CorpusError(
+                raise CorpusError(
                     f"fold {fold} of {source}, row {row[0]} of {split}: expected the label 0 or 1, "
                     f"found {row[2]!r:.60}."
                 )

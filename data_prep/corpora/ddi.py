@@ -21,6 +21,7 @@ import re
 from lxml import etree
 
 from data_prep.corpora import corpus_splits, relation_entities, released_files
+from data_prep.corpora.released_files import CorpusError, File
 
 _LABELS = ("false", "advise", "effect", "int", "mechanism")
 
@@ -66,7 +67,7 @@ def read_examples(
         listed.update(names)
         missing = [name for name in names if name not in files]
         if missing:
-            raise released_files.CorpusError(
+            raise CorpusError(
                 f"{split}_files.tsv in {index} lists {missing[0]}, which {source} does not hold."
             )
         splits[split] = [row for name in names for row in read_file(files[name], entities)]
@@ -81,7 +82,7 @@ def _listed_name(key: str) -> str:
     return f"{_FOLDERS[folder]}/{kind}/{name}"
 
 
-def read_file(file: released_files.File, entities: str = "dummy") -> list[tuple[str, str, str]]:
+def read_file(file: File, entities: str = "dummy") -> list[tuple[str, str, str]]:
     """Reads the pairs of drugs of one document of DDI 2013's release.
 
     Args:
@@ -109,7 +110,7 @@ def read_file(file: released_files.File, entities: str = "dummy") -> list[tuple[
             # One pair of the makers' release is "true" without a type; BLURB's copy has it false.
             label = pair.get("type", "false") if pair.get("ddi") == "true" else "false"
             if first is None or second is None or label not in _LABELS:
-                raise released_files.CorpusError(
+                raise CorpusError(
                     f"{file.path}, line {pair.sourceline}: the pair {pair.get('id')} names no two "
                     "drugs of its sentence, or no type of interaction."
                 )
@@ -152,7 +153,7 @@ def _span(drug: etree._Element, text: str, path: str) -> tuple[int, int] | None:
     ends = [end for part in parts for end in part]
     whole = ends == sorted(ends) and (mention in stands if mention else ends[-1] < len(text))
     if not whole:
-        raise released_files.CorpusError(
+        raise CorpusError(
             f"{path}, line {drug.sourceline}: the drug {drug.get('id')} has the charOffset "
             f"{said:.40}, but the sentence of {len(text)} characters has {stands[0]!r:.40} there, "
             f"not {mention!r:.40}."

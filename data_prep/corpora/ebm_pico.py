@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from data_prep.corpora import corpus_splits, released_files
+from data_prep.corpora.released_files import CorpusError, File
 
 # In the order in which they overwrite each other.
 TAGS = {"participants": "I-PAR", "interventions": "I-INT", "outcomes": "I-OUT"}
@@ -48,7 +49,7 @@ def read_examples(
         for part in ("train", "test/gold"):
             folder = f"aggregated/starting_spans/{element}/{part}/"
             if not any(key.startswith(folder) for key in by_key):
-                raise released_files.CorpusError(
+                raise CorpusError(
                     f"{source} holds no labels in {folder}, without which all {element} would be "
                     "taken for none: give the whole of EBM-NLP 2.00."
                 )
@@ -59,7 +60,7 @@ def read_examples(
         splits[split] = []
         for pmid in corpus_splits.read_index(index, f"{split}_pmid.tsv"):
             if ("documents", pmid) not in files or not any((e, pmid) in files for e in TAGS):
-                raise released_files.CorpusError(
+                raise CorpusError(
                     f"{split}_pmid.tsv in {index} lists {pmid}, of which {source} does not hold "
                     "tokens and labels."
                 )
@@ -79,9 +80,7 @@ def _name(key: str) -> tuple[str, str]:
     return kind, parts[-1].partition(".")[0]
 
 
-def read_abstract(
-    pmid: str, files: Mapping[tuple[str, str], released_files.File]
-) -> Iterator[tuple[str, ...]]:
+def read_abstract(pmid: str, files: Mapping[tuple[str, str], File]) -> Iterator[tuple[str, ...]]:
     """Yields the lines, words with their tags, of one of EBM-PICO's abstracts.
 
     Args:
@@ -105,7 +104,7 @@ def read_abstract(
         file = files[element, pmid]
         labels = file.text().split()
         if len(labels) != len(tokens):
-            raise released_files.CorpusError(
+            raise CorpusError(
                 f"{file.path} has {len(labels)} labels, but the abstract {len(tokens)} tokens: "
                 "give EBM-NLP 2.00."
             )

@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from data_prep.corpora import corpus_splits, released_files
+from data_prep.corpora.released_files import CorpusError, File
 from tfbio.formats.hoc import HEADER, label_cell
 from tfbio.formats.label_sets import HALLMARKS
 
@@ -47,7 +48,7 @@ def read_examples(
         for name in corpus_splits.read_index(index, f"{split}_pmid.tsv"):
             listed.add(name)
             if f"labels/{name}" not in files or f"text/{name}" not in files:
-                raise released_files.CorpusError(
+                raise CorpusError(
                     f"{split}_pmid.tsv in {index} lists {name}, of which {source} does not hold "
                     "both labels and text."
                 )
@@ -62,8 +63,8 @@ def read_examples(
 
 def read_abstract(
     pmid: str,
-    labels: released_files.File,
-    text: released_files.File,
+    labels: File,
+    text: File,
     left: corpus_splits.LeftOut | None = None,
 ) -> Iterator[tuple[str, str, str]]:
     """Yields the examples of one abstract of HoC's release.
@@ -86,7 +87,7 @@ def read_abstract(
     # "< A AND B--finer < NULL <": a part for each sentence, without a line end.
     parts = labels.text().partition("\n")[0].split("<")[1:]
     if len(parts) < len(sentences):
-        raise released_files.CorpusError(
+        raise CorpusError(
             f"{labels.path} labels {len(parts)} of the {len(sentences)} sentences of {text.path}."
         )
     for number, (sentence, part) in enumerate(zip(sentences, parts, strict=False)):
@@ -109,9 +110,7 @@ def _hallmarks(part: str, path: str) -> set[str]:
     names = {label.partition("--")[0].strip().lower() for label in part.split("AND")}
     names -= {"", "null"}
     if unknown := sorted(names.difference(HALLMARKS)):
-        raise released_files.CorpusError(
-            f"{path} has the label {unknown[0]!r}, which is no hallmark."
-        )
+        raise CorpusError(f"{path} has the label {unknown[0]!r}, which is no hallmark.")
     return names
 
 

@@ -36,6 +36,7 @@ from data_prep.corpora import (
     relation_entities,
     released_files,
 )
+from data_prep.corpora.released_files import CorpusError, File
 from tfbio.base import cli, errors
 from tfbio.formats import label_sets
 
@@ -88,7 +89,7 @@ class _Note:
       CorpusError: a line of the concepts cannot be read, or does not suit the text.
     """
 
-    def __init__(self, files: Mapping[str, released_files.File]):
+    def __init__(self, files: Mapping[str, File]):
         self.text = files["txt"].text()
         self.line_starts, self._words = [], []
         start = 0
@@ -102,14 +103,14 @@ class _Note:
         self.concepts = []
         for number, match in _matches(files["con"], _CONCEPT):
             if match[6] not in label_sets.I2B2_CONCEPTS:
-                raise released_files.CorpusError(
+                raise CorpusError(
                     f"{files['con'].path}, line {number}: unknown kind {match[6]!r}; the kinds are "
                     f"{', '.join(label_sets.I2B2_CONCEPTS)}."
                 )
             place = self._find(files["con"], number, match.groups()[:5])
             self.concepts.append(_Concept(f"l{number - 1}", match[6], *place, int(match[2]) - 1))
 
-    def relations(self, file: released_files.File) -> dict[tuple[str, str], list[str]]:
+    def relations(self, file: File) -> dict[tuple[str, str], list[str]]:
         """Reads the relations between concepts.
 
         Args:
@@ -130,7 +131,7 @@ class _Note:
         for number, match in _matches(file, _RELATION):
             spans = [self._find(file, number, match.groups()[i : i + 5]) for i in (0, 6)]
             if match[6] not in _RELATIONS or any(span not in ids for span in spans):
-                raise released_files.CorpusError(
+                raise CorpusError(
                     f"{file.path}, line {number}: expected a relation of {', '.join(_RELATIONS)} "
                     "between two concepts of the note's .con file."
                 )
@@ -138,7 +139,7 @@ class _Note:
             labels[first, second].append(match[6])
         return labels
 
-    def _find(self, file: released_files.File, number: int, place: Iterable[str]) -> _Span:
+    def _find(self, file: File, number: int, place: Iterable[str]) -> _Span:
         """Returns the character range of annotated text, from its lines from 1 and words from 0."""
         said, *numbers = place
         line, word, end_line, end_word = map(int, numbers)
@@ -150,7 +151,7 @@ class _Note:
             span = 0, 0
         stands = self.text[slice(*span)]
         if not stands or _plain(stands) != _plain(said):
-            raise released_files.CorpusError(
+            raise CorpusError(
                 f"{file.path}, line {number}: expected {said!r} at {line}:{word} of the note, "
                 f"found {stands!r}."
             )
@@ -161,9 +162,7 @@ def _plain(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def _matches(
-    file: released_files.File, pattern: re.Pattern[str]
-) -> list[tuple[int, re.Match[str]]]:
+def _matches(file: File, pattern: re.Pattern[str]) -> list[tuple[int, re.Match[str]]]:
     """Matches each line that is not blank; returns the lines' numbers and matches."""
     matches = []
     for number, line in enumerate(file.text().split("\n"), start=1):
@@ -173,9 +172,7 @@ def _matches(
                 example = 'c="fever" 12:3 12:5||t="problem"'
                 if pattern is _RELATION:
                     example = 'c="inventol" 12:0 12:0||r="TrAP"||c="fever" 12:3 12:5'
-                raise released_files.CorpusError(
-                    f"{file.path}, line {number}: expected a line such as {example}."
-                )
+                raise CorpusError(f"{file.path}, line {number}: expected a line such as {example}.")
             matches.append((number, match))
     return matches
 
@@ -214,15 +211,13 @@ def read_examples(
         does not suit the note; `dev_documents` cannot be read or names a note that is not for
         training; or a split has no note.
     """
-    documents: dict[str, dict[str, dict[str, released_files.File]]] = {"train": {}, "test": {}}
+    documents: dict[str, dict[str, dict[str, File]]] = {"train": {}, "test": {}}
     for key, file in released_files.find(source, _FILES).items():
         split = "train" if key.startswith("concept_assertion") else "test"
         name, _, kind = key.rpartition("/")[2].rpartition(".")
         files = documents[split].setdefault(name, {})
         if files.setdefault(kind, file).data != file.data:
-            raise released_files.CorpusError(
-                f"{files[kind].path} and {file.path} differ: give one."
-            )
+            raise CorpusError(f"{files[kind].path} and {file.path} differ: give one.")
     counts: Counter[str] = Counter()
     made: dict[str, dict[str, list[tuple[str, ...]]]] = {}
     for split, by_name in documents.items():
@@ -231,7 +226,7 @@ def read_examples(
             missing = {"txt", "con", "con" if concepts else "rel"} - files.keys()
             if missing:
                 path = next(iter(files.values())).path
-                raise released_files.CorpusError(
+                raise CorpusError(
                     f"{source} holds no {name}.{min(missing)} beside {path}: give all archives."
                 )
             note = _Note(files)

@@ -29,6 +29,7 @@ from absl import flags
 from lxml import etree
 
 from data_prep.corpora import clinical_notes, corpus_flags, corpus_splits, released_files
+from data_prep.corpora.released_files import CorpusError, File
 from tfbio.base import cli
 from tfbio.formats import label_sets
 
@@ -98,7 +99,7 @@ def read_examples(
 
 
 def read_note(
-    file: released_files.File,
+    file: File,
     year: str,
     counts: Counter[str],
     left: corpus_splits.LeftOut | None = None,
@@ -125,16 +126,14 @@ def read_note(
     note = _TEXT.search(content)
     tags = _TAG_LIST.search(content, note.end() if note else 0)
     if not note or not tags:
-        raise released_files.CorpusError(
-            f"{file.path} has no <TEXT><![CDATA[...]]></TEXT>, or no <TAGS>."
-        )
+        raise CorpusError(f"{file.path} has no <TEXT><![CDATA[...]]></TEXT>, or no <TAGS>.")
     root = released_files.parse_xml(file.path, _STRAY_AMPERSAND.sub("&amp;", tags[0]).encode())
     left = [] if left is None else left
     return note[1], list(_mentions(file, note[1], root, year, counts, left))
 
 
 def _mentions(
-    file: released_files.File,
+    file: File,
     text: str,
     root: etree._Element,
     year: str,
@@ -153,7 +152,7 @@ def _mentions(
             kind not in _KINDS[year]
             or min(released_files.offset(start), released_files.offset(end)) < 0
         ):
-            raise released_files.CorpusError(
+            raise CorpusError(
                 f"{file.path}: the tag {tag.get('id')!r} has no start and end, or its {attribute} "
                 f"{kind!r} is not one of {', '.join(_KINDS[year])}."
             )

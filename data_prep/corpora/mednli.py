@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from absl import flags
 
 from data_prep.corpora import corpus_flags, corpus_splits, released_files
+from data_prep.corpora.released_files import CorpusError, File
 from tfbio.base import cli
 
 _HEADER = ("index", "sentence1", "sentence2", "label")
@@ -42,14 +43,12 @@ def read_examples(source: str | os.PathLike) -> dict[str, list[tuple[str, ...]]]
     for split in corpus_splits.SPLITS:
         name = f"mli_{split}_v1.jsonl"
         if name not in files:
-            raise released_files.CorpusError(
-                f"{source} does not hold {name}: give all three files."
-            )
+            raise CorpusError(f"{source} does not hold {name}: give all three files.")
         splits[split] = [_HEADER, *_read_file(files[name])]
     return splits
 
 
-def _read_file(file: released_files.File) -> Iterator[tuple[str, str, str, str]]:
+def _read_file(file: File) -> Iterator[tuple[str, str, str, str]]:
     """Yields the examples of one file of MedNLI's release.
 
     Args:
@@ -64,7 +63,7 @@ def _read_file(file: released_files.File) -> Iterator[tuple[str, str, str, str]]
     """
     for number, line in enumerate(file.text().removesuffix("\n").split("\n"), start=1):
         where = f"{file.path}, line {number}"
-        match released_files.File(where, line.encode()).json():
+        match File(where, line.encode()).json():
             case {
                 "pairID": str(id_),
                 "sentence1": str(first),
@@ -73,7 +72,7 @@ def _read_file(file: released_files.File) -> Iterator[tuple[str, str, str, str]]
             } if label in _LABELS:
                 yield id_, first, second, label
             case _:
-                raise released_files.CorpusError(
+                raise CorpusError(
                     f"{where}: expected a pairID, a sentence1, a sentence2, and a gold_label of "
                     f"{', '.join(_LABELS)}."
                 )

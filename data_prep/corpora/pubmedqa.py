@@ -20,6 +20,7 @@ from typing import Any
 from absl import flags
 
 from data_prep.corpora import corpus_flags, corpus_splits, released_files
+from data_prep.corpora.released_files import CorpusError, File
 from tfbio.base import cli
 
 _LABELS = ("yes", "no", "maybe")
@@ -47,7 +48,7 @@ def read_examples(
     (file,) = released_files.find(source, r"ori_pqal\.json").values()
     rows = {pmid: _example(pmid, entry, file) for pmid, entry in _entries(file).items()}
     if len(rows) != _QUESTIONS:
-        raise released_files.CorpusError(
+        raise CorpusError(
             f"{file.path} has {len(rows):,} questions instead of {_QUESTIONS:,}, of which the "
             "splits are drawn: give PubMedQA's ori_pqal.json."
         )
@@ -55,20 +56,20 @@ def read_examples(
     return {split: [rows[pmid] for pmid in splits[split]] for split in corpus_splits.SPLITS}
 
 
-def _entries(file: released_files.File) -> dict[str, Any]:
+def _entries(file: File) -> dict[str, Any]:
     entries = file.json()
     if not isinstance(entries, dict):
-        raise released_files.CorpusError(f"{file.path} is not an object of questions by PMID.")
+        raise CorpusError(f"{file.path} is not an object of questions by PMID.")
     return entries
 
 
-def _example(pmid: str, entry: Any, file: released_files.File) -> tuple[str, str, str, str]:
+def _example(pmid: str, entry: Any, file: File) -> tuple[str, str, str, str]:
     match entry:
         case {"QUESTION": str(question), "CONTEXTS": [*parts], "final_decision": label} if (
             label in _LABELS and all(isinstance(part, str) for part in parts)
         ):
             return pmid, question, " ".join(parts), label
-    raise released_files.CorpusError(
+    raise CorpusError(
         f"{file.path}: the question {pmid} lacks QUESTION, CONTEXTS, or a final_decision of yes, "
         "no or maybe."
     )

@@ -26,6 +26,7 @@ from collections import Counter
 from absl import flags
 
 from data_prep.corpora import clinical_notes, corpus_flags, corpus_splits, released_files
+from data_prep.corpora.released_files import CorpusError, File
 from tfbio.base import cli
 
 _NOTES = r"Task1(Train|Test)SetCorpus\d+(\.zip)?/(.*/)?[^/.][^/]*\.txt"
@@ -69,7 +70,7 @@ def read_examples(
     for key, file in released_files.find(source, _NOTES).items():
         split, name = ("train" if key.startswith("Task1Train") else "test"), _name(key)
         if name not in files:
-            raise released_files.CorpusError(
+            raise CorpusError(
                 f"{source} does not hold the mentions of {file.path}: give all four archives."
             )
         text = blanked(file.text())
@@ -104,7 +105,7 @@ def blanked(text: str) -> str:
     return _BLANKED.sub(lambda match: " " * len(match[0]), text)
 
 
-def _read_mentions(file: released_files.File, length: int) -> list[clinical_notes.Mention]:
+def _read_mentions(file: File, length: int) -> list[clinical_notes.Mention]:
     """Reads the mentions of a note, in either form (Knowtator's XML, or lines).
 
     Args:
@@ -124,7 +125,7 @@ def _read_mentions(file: released_files.File, length: int) -> list[clinical_note
         parts = tuple(zip(ends[::2], ends[1::2], strict=False))
         whole = parts and len(ends) % 2 == 0
         if not whole or any(not 0 <= start < end <= length for start, end in parts):
-            raise released_files.CorpusError(
+            raise CorpusError(
                 f"{where}: expected one START and END or more, within the note's {length:,} "
                 f"characters, found {', '.join(numbers)!r:.100}."
             )
@@ -132,7 +133,7 @@ def _read_mentions(file: released_files.File, length: int) -> list[clinical_note
     return mentions
 
 
-def _read_lines(file: released_files.File) -> list[tuple[str, list[str]]]:
+def _read_lines(file: File) -> list[tuple[str, list[str]]]:
     lines = enumerate(file.text().split("\n"), start=1)
     return [
         (f"{file.path}, line {number}", line.strip().split("||")[3:])
@@ -141,7 +142,7 @@ def _read_lines(file: released_files.File) -> list[tuple[str, list[str]]]:
     ]
 
 
-def _read_knowtator(file: released_files.File) -> list[tuple[str, list[str]]]:
+def _read_knowtator(file: File) -> list[tuple[str, list[str]]]:
     root = file.xml()
     return [
         (
