@@ -88,7 +88,7 @@ def read_notes(path: str | os.PathLike, types_of_marks: bool = False) -> Iterato
         lines = text_lines.LimitedLines(stream, "a note")
         # The lines are limited, and so a field is; by default it ends at 131,072 characters.
         csv.field_size_limit(text_lines.MAX_DOCUMENT_BYTES)
-        rows = _rows(csv.reader(_decoded(lines), strict=True))
+        rows = _rows(csv.reader(text_lines.decoded(lines), strict=True))
         header = [name.strip().upper() for name in next(rows, [])]
         if missing := [name for name in _COLUMNS if name not in header]:
             raise BadFile(
@@ -106,14 +106,6 @@ def read_notes(path: str | os.PathLike, types_of_marks: bool = False) -> Iterato
             yield _note([row[place] for place in places], types_of_marks)
     if not notes:
         raise BadFile("it holds no note.")
-
-
-def _decoded(lines: text_lines.LimitedLines) -> Iterator[str]:
-    for number, line in enumerate(lines, start=1):
-        try:
-            yield line.decode()
-        except UnicodeDecodeError as error:
-            raise BadFile(f"line {number:,} is not text in UTF-8.") from error
 
 
 def _rows(rows: Iterator[list[str]]) -> Iterator[list[str]]:

@@ -44,11 +44,7 @@ def read_documents(path: str | os.PathLike) -> Iterator[tuple[str, ...]]:
 def _blocks(lines: text_lines.LimitedLines) -> Iterator[list[str]]:
     """Yields the lines of each block; lines of white space end a block, too."""
     block: list[str] = []
-    for number, data in enumerate(lines, start=1):
-        try:
-            line = data.decode()
-        except UnicodeDecodeError as error:
-            raise BadFile(f"line {number:,} is not text in UTF-8.") from error
+    for number, line in enumerate(text_lines.decoded(lines), start=1):
         if "\0" in line:
             raise BadFile(f"line {number:,} has a byte 0, which text has not.")
         if line.strip():

@@ -111,6 +111,25 @@ class LimitedLines:
         return line
 
 
+def decoded(lines: Iterable[bytes]) -> Iterator[str]:
+    """Decodes the lines of a text file in UTF-8.
+
+    Args:
+      lines: the lines, such as a `LimitedLines`.
+
+    Yields:
+      Each line, a str with its line feed.
+
+    Raises:
+      BadFile: a line is not UTF-8; the message has its number, from 1.
+    """
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield line.decode()
+        except UnicodeDecodeError as error:
+            raise BadFile(f"line {number:,} is not text in UTF-8.") from error
+
+
 def clean(raw: str) -> str:
     """Cleans a paragraph of plain text, by the rules for the text of XML (`markup.clean`).
 
