@@ -13,7 +13,7 @@ import tensorflow as tf
 from scripts import parity_answers
 from scripts.parity_differences import Difference, Largest, relative
 from scripts.parity_recording import Recorded, of_windows, tensors
-from tfbio.models.batches import NO_TARGET
+from tfbio.models.head_config import NO_TARGET
 from tfbio.task_types import own_data, task_table
 from tfbio.task_types.features import Features
 

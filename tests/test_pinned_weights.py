@@ -25,8 +25,8 @@ import pytest
 import tensorflow as tf
 
 from tfbio.formats.task_examples import Example, LabelledText, Question, TaggedSentence
-from tfbio.models.batches import ENTITY_POOLINGS
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.head_config import ENTITY_POOLINGS
 from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.runs.finetuner import Finetuner

@@ -32,10 +32,9 @@ from tfbio.base import extras, storage
 from tfbio.base.errors import UserError
 from tfbio.export import comparison, onnx_graph
 from tfbio.models import row_logits
-from tfbio.models.batches import ENTITY_POOLINGS
 from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
-from tfbio.models.head_config import HeadConfig
+from tfbio.models.head_config import ENTITY_POOLINGS, HeadConfig
 from tfbio.models.task_model import TaskModel
 from tfbio.task_types.trained_on import TrainedOn
 from tfbio.text import hugging_face_tokenizer, tokenization, vocabularies

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tfbio.base.lazy import tensorflow as tf
-from tfbio.models.batches import NO_TARGET
+from tfbio.models.head_config import NO_TARGET
 
 _IMPOSSIBLE = -1e9
 

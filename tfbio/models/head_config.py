@@ -2,6 +2,11 @@
 
 import dataclasses
 
+# The target of a token that has none, such as [CLS] and all but the first of a word's.
+NO_TARGET = -1
+# The values of `pooling` that take a text's vector from its entities.
+ENTITY_POOLINGS = ("mention", "mention_mean", "entity_start")
+
 
 @dataclasses.dataclass(frozen=True)
 class HeadConfig:

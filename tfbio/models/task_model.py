@@ -7,11 +7,10 @@ import tf_keras as keras
 
 from tfbio.models import entity_pooling, randomness
 from tfbio.models.activations import gelu
-from tfbio.models.batches import ENTITY_POOLINGS
 from tfbio.models.bi_lstm import BiLSTM
 from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
-from tfbio.models.head_config import HeadConfig
+from tfbio.models.head_config import ENTITY_POOLINGS, HeadConfig
 from tfbio.models.layers import precise_dtype, shape_of
 from tfbio.models.mlp import MLP
 from tfbio.models.span_head import SpanHead, TrainingLogits

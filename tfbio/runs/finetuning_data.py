@@ -10,8 +10,8 @@ import numpy as np
 
 from tfbio.base.errors import UserError
 from tfbio.formats.task_examples import Example
-from tfbio.models.batches import NO_TARGET
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.head_config import NO_TARGET
 from tfbio.task_types import types
 from tfbio.task_types.features import Features
 from tfbio.task_types.finetuning_config import FinetuningConfig

@@ -14,7 +14,7 @@ from tfbio.base.config import require, setting
 from tfbio.base.lazy import tensorflow as tf
 from tfbio.formats import relations
 from tfbio.formats.task_examples import LabelledText
-from tfbio.models.batches import ENTITY_POOLINGS
+from tfbio.models.head_config import ENTITY_POOLINGS
 from tfbio.task_types import trivial
 from tfbio.task_types.features import Features
 from tfbio.task_types.label_metrics import score_classes, score_relations

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from tfbio.base.config import require
-from tfbio.models.batches import NO_TARGET
+from tfbio.models.head_config import NO_TARGET
 from tfbio.task_types.common_settings import CommonSettings
 from tfbio.task_types.features import Features, PerToken
 

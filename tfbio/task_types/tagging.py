@@ -22,9 +22,8 @@ from tfbio.formats import tagged_words
 from tfbio.formats.annotated_documents import Entity
 from tfbio.formats.task_examples import TaggedSentence
 from tfbio.models import crf
-from tfbio.models.batches import NO_TARGET
 from tfbio.models.encoder_config import EncoderConfig
-from tfbio.models.head_config import HeadConfig
+from tfbio.models.head_config import NO_TARGET, HeadConfig
 from tfbio.task_types import prediction_files, sentence_windows, tag_schemes
 from tfbio.task_types.common_settings import CommonSettings
 from tfbio.task_types.entity_metrics import score_entities

@@ -34,7 +34,7 @@ from tfbio.formats.task_examples import TaggedSentence
 from tfbio.formats.task_file_errors import Where, mistake
 from tfbio.formats.task_files import not_empty
 from tfbio.formats.text_files import read_lines
-from tfbio.models.batches import NO_TARGET
+from tfbio.models.head_config import NO_TARGET
 from tfbio.task_types import entity_metrics, sentence_windows
 from tfbio.task_types.metrics import Scores
 from tfbio.task_types.own_task import OwnTask

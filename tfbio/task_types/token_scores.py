@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tfbio.formats.task_examples import TaggedSentence
-from tfbio.models.batches import NO_TARGET
+from tfbio.models.head_config import NO_TARGET
 from tfbio.task_types import tag_schemes
 from tfbio.task_types.sentence_windows import WordFeatures
 

@@ -8,7 +8,7 @@ import scipy.special
 import tensorflow as tf
 
 from tfbio.models import crf
-from tfbio.models.batches import NO_TARGET
+from tfbio.models.head_config import NO_TARGET
 
 TAGS = 3
 

@@ -13,9 +13,8 @@ from tests import task_types
 from tests.pretraining_runs import eagerly
 from tests.tfbio.objectives.test_sentence_pairs import SHAPE
 from tfbio.formats.task_examples import TaggedSentence
-from tfbio.models.batches import NO_TARGET
 from tfbio.models.encoder_config import EncoderConfig
-from tfbio.models.head_config import HeadConfig
+from tfbio.models.head_config import NO_TARGET, HeadConfig
 from tfbio.models.task_model import TaskModel
 from tfbio.runs import finetuner, finetuning_data
 from tfbio.task_types import packing, task_table

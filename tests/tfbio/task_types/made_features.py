@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfbio.models.batches import NO_TARGET
+from tfbio.models.head_config import NO_TARGET
 from tfbio.task_types.features import Features, PerToken
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tests import reference, task_types
 from tests.task_types import BY_TYPE, SETTINGS, SOME, with_fixed_shapes
 from tests.tfbio.task_types.made_features import make_features
-from tfbio.models.batches import NO_TARGET
+from tfbio.models.head_config import NO_TARGET
 from tfbio.runs import finetuner, finetuning_data
 from tfbio.task_types import fixed_shapes, row_placement, task_table, types
 from tfbio.task_types.features import PerToken

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbio.models.batches import NO_TARGET
 from tfbio.models.encoder_config import EncoderConfig
-from tfbio.models.head_config import HeadConfig
+from tfbio.models.head_config import NO_TARGET, HeadConfig
 from tfbio.models.task_model import TaskModel
 from tfbio.task_types import packing
 from tfbio.task_types.features import Features, PerToken

@@ -9,7 +9,7 @@ from tfbio.base.config import ConfigError
 from tfbio.formats import tagged_words
 from tfbio.formats.splits import find_split
 from tfbio.formats.task_examples import TaggedSentence
-from tfbio.models.batches import NO_TARGET
+from tfbio.models.head_config import NO_TARGET
 from tfbio.task_types import entity_metrics, tagging, task_table, types
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.tagging import Tagging

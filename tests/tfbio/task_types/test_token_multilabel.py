@@ -19,7 +19,7 @@ from tfbio.base.errors import UserError
 from tfbio.formats.splits import check_splits
 from tfbio.formats.task_examples import TaggedSentence
 from tfbio.formats.task_file_errors import TaskFileError
-from tfbio.models.batches import NO_TARGET
+from tfbio.models.head_config import NO_TARGET
 from tfbio.runs.predict import predict as predict_here
 from tfbio.task_types import packing, task_table, token_multilabel, types
 from tfbio.task_types.finetuning_config import FinetuningConfig

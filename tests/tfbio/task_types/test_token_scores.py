@@ -8,7 +8,7 @@ from tests import reference
 from tfbio.formats import tagged_words
 from tfbio.formats.splits import find_split
 from tfbio.formats.task_examples import TaggedSentence
-from tfbio.models.batches import NO_TARGET
+from tfbio.models.head_config import NO_TARGET
 from tfbio.task_types import entity_metrics
 from tfbio.task_types.tagging import Tagging
 from tfbio.text import tokenization

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfbio.base.lazy import tensorflow as tf
 from tfbio.formats.task_examples import TaggedSentence
-from tfbio.models.batches import NO_TARGET
+from tfbio.models.head_config import NO_TARGET
 from tfbio.task_types.serving.served_words import SeenWords, ServedWords
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from tfbio.base.lazy import tensorflow as tf
 from tfbio.formats.task_examples import LabelledText
-from tfbio.models.batches import ENTITY_POOLINGS
+from tfbio.models.head_config import ENTITY_POOLINGS
 from tfbio.task_types.serving.input_rows import cut, rows
 from tfbio.task_types.serving.served_task import (
     TEXTS,
