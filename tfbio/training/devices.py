@@ -104,7 +104,10 @@ def peak(strategy: tf.distribute.Strategy, precision: str) -> float | None:
         device = next((DEVICES[word] for word in words if word in DEVICES), None)
         if device is None:
             return None
-        return strategy.num_replicas_in_sync * getattr(device, precision)
+        # To TensorFlow a mesh is one replica.
+        mesh = getattr(strategy, "mesh", None)
+        count = mesh.shape.devices if mesh else strategy.num_replicas_in_sync
+        return count * getattr(device, precision)
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return None  # the other machines' may be faster or slower
     return _peak_of_cpus(precision)

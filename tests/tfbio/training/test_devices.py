@@ -5,7 +5,9 @@ import itertools
 import pytest
 import tensorflow as tf
 
+from tfbio.base.device_flags import MeshShape
 from tfbio.training import devices
+from tfbio.training.mesh import MeshStrategy
 
 
 @pytest.mark.parametrize(
@@ -67,3 +69,39 @@ def test_a_gpu_is_known_by_its_name(name, precision, expected, monkeypatch):
         tf.config.experimental, "get_device_details", lambda gpu: {"device_name": name}
     )
     assert devices.peak(tf.distribute.get_strategy(), precision) == expected
+
+
+def test_all_gpus_count(two_devices, monkeypatch):
+    """Those of a mesh, too, which is a single replica."""
+    strategies = two_devices, MeshStrategy(MeshShape(1, 2))
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu", "gpu"])
+    details = {"device_name": "NVIDIA A100-SXM4-40GB"}
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: details)
+    for strategy in strategies:
+        assert devices.peak(strategy, "bfloat16") == 2 * 312e12
+
+
+class Workers(tf.distribute.MultiWorkerMirroredStrategy):
+    def __init__(self):
+        """Without other machines."""
+
+
+def test_the_cpus_of_other_machines_are_not_known():
+    assert devices.peak(Workers(), "float32") is None
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_cpu_is_measured_in_the_precision_of_the_run(precision, cpu, monkeypatch):
+    # Measured anew, and not kept: the clock is none.
+    monkeypatch.setattr(devices, "_peak_of_cpus", devices._peak_of_cpus.__wrapped__)
+    clock = itertools.count(0, 0.1)
+    monkeypatch.setattr(devices.time, "perf_counter", lambda: next(clock))
+    matmul, used = tf.matmul, []
+
+    def noted(*args):
+        used.append(matmul(*args))
+        return used[-1]
+
+    monkeypatch.setattr(tf, "matmul", noted)
+    assert devices.peak(cpu, precision) > 0
+    assert {product.dtype for product in used} == {tf.as_dtype(precision)}
