@@ -82,7 +82,9 @@ class Checkpointer:
         """
         self._checkpoint.restore(path).assert_existing_objects_matched()
         if self._manager:
-            self._keep(int(self._step.numpy()))
+            step = int(self._step.numpy())
+            if not tf.io.gfile.exists(f"{self._kept(step)}.index"):
+                self._keep(step)
 
     def save(self) -> None:
         """Writes the checkpoint of the current step, unless it is there already; returns nothing.
@@ -109,10 +111,16 @@ class Checkpointer:
             self._manager.save(checkpoint_number=step)
 
     def _keep(self, step: int) -> None:
-        """Writes the step's checkpoint for good if it is one of `keep_at` and not there."""
-        path = os.path.join(self._folder, f"{_KEPT}-{step}")
-        if step in self._keep_at and not tf.io.gfile.exists(f"{path}.index"):
-            self._checkpoint.write(path)
+        """Writes the step's checkpoint for good if it is one of `keep_at`.
+
+        It replaces one that another run left in the folder, whose other checkpoints were removed.
+        """
+        if step in self._keep_at:
+            self._checkpoint.write(self._kept(step))
+
+    def _kept(self, step: int) -> str:
+        """Returns the prefix of the files of a step that is kept for good."""
+        return os.path.join(self._folder, f"{_KEPT}-{step}")
 
 
 class CheckpointError(UserError):

@@ -82,16 +82,34 @@ def test_a_step_that_was_saved_before_it_was_to_be_kept_is_kept(make, tmp_path):
     assert names == ["ckpt-2.index", "kept-1.index"]
 
 
+def test_a_checkpoint_for_good_is_of_the_run_that_is_there_now(make, tmp_path):
+    """Replaces one of a run before, all of which but that was removed to start anew."""
+    for rate in (0.5, 0.25):
+        layer, optimizer = make()
+        optimizer.learning_rate = rate
+        step(layer, optimizer)
+        Checkpointer(layer, optimizer, str(tmp_path), keep=1, keep_at=(1,)).save()
+        for path in (*tmp_path.glob("ckpt-1.*"), tmp_path / "checkpoint"):
+            path.unlink()
+        kept = tf.train.load_checkpoint(f"{tmp_path}/kept-1")
+        (name,) = (
+            x for x in kept.get_variable_to_shape_map() if x.startswith("model/kernel/.ATTRIBUTES")
+        )
+        np.testing.assert_array_equal(kept.get_tensor(name), layer.kernel)
+
+
 def test_who_does_not_write_saves_nothing(make, tmp_path):
     Checkpointer(*make(), str(tmp_path), keep=1, writes=False).save()
     assert not list(tmp_path.iterdir())
 
 
-def test_weights_that_are_not_finite_are_not_saved(make, tmp_path):
+@pytest.mark.parametrize("writes", [True, False])
+def test_weights_that_are_not_finite_are_not_saved(writes, make, tmp_path):
+    """Ends a process that does not write, too: it would wait for the one that does."""
     layer, optimizer = make()
     layer.bias.assign([np.nan, 0.0])
     with pytest.raises(UserError, match="bias:0 is not finite at step 0: nothing of it is saved"):
-        Checkpointer(layer, optimizer, str(tmp_path), keep=1).save()
+        Checkpointer(layer, optimizer, str(tmp_path), keep=1, writes=writes).save()
     assert not list(tmp_path.iterdir())
 
 
@@ -148,9 +166,22 @@ def test_a_run_that_was_killed_before_it_noted_its_first_checkpoint_has_it(tmp_p
     assert [path[-1] for path in manager.checkpoints] == ["1", "2"]
 
 
+def test_of_several_checkpoints_without_their_list_none_is_taken(tmp_path):
+    """Guesses at none by its name: a listing has 9 behind 10."""
+    values = tf.Variable(tf.range(10.0))
+    manager = tf.train.CheckpointManager(tf.train.Checkpoint(values=values), str(tmp_path), 3)
+    for number in (9, 10):
+        manager.save(number)
+    (tmp_path / "checkpoint").unlink()
+    with pytest.raises(CheckpointError, match="newest checkpoint, is missing"):
+        checkpointing.find_newest(str(tmp_path))
+
+
 def test_what_a_killed_run_left_of_a_checkpoint_goes(tmp_path):
-    (tmp_path / "ckpt-2_temp").mkdir()
-    names = ("ckpt-2_temp/part-00000-of-00001.data-00000-of-00001.tempstate1", "checkpoint.tmp0a")
+    for name in ("ckpt-2_temp", "kept-5_temp"):
+        (tmp_path / name).mkdir()
+    part = "part-00000-of-00001.data-00000-of-00001.tempstate1"
+    names = (f"ckpt-2_temp/{part}", f"kept-5_temp/{part}", "checkpoint.tmp0a")
     for name in (*names, "ckpt-1.index", "checkpoint", "own.txt"):
         (tmp_path / name).touch()
     checkpointing.remove_half_written(str(tmp_path))
