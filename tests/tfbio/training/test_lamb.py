@@ -75,6 +75,8 @@ def test_query_key_and_value_are_scaled_each_for_itself():
         expected = np.concatenate([variable.numpy() for variable in alone], axis=1)
         np.testing.assert_allclose(fused, expected, rtol=1e-6, atol=1e-9)
     assert np.abs(expected[:, :4]).max() < 0.1 < np.abs(expected[:, 4:8]).max()
+    # A kernel of zeros has no norm to scale to: it moves by the rate at first.
+    assert np.abs(expected[:, 8:]).min() > 0.05
 
 
 def test_the_first_step_without_correction_moves_norms_3_2_times_as_far(variables):

@@ -30,3 +30,12 @@ def test_a_count_is_a_bar_on_a_terminal(monkeypatch, capsys):
     assert "3/3" in terminal.getvalue() and "loss 0.5" in terminal.getvalue()
     assert terminal.getvalue().count("prediction:") == terminal.getvalue().count("/3")
     assert not capsys.readouterr().out
+
+
+def test_the_time_that_is_left_is_told_by_what_was_done_since_the_start(monkeypatch, capsys):
+    """Leaves out what another process has done, such as the steps of a trial that continues."""
+    clock = iter([100.0, 120.0])
+    monkeypatch.setattr(progress_bar.time, "monotonic", lambda: next(clock))
+    with progress_bar.Count("seed 0", 1200, "steps", first=600) as count:
+        count.at(620)
+    assert capsys.readouterr().out == "seed 0 | 620/1,200 steps | 1.0 steps/s | 0:09:40 left\n"

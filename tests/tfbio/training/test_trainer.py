@@ -3,7 +3,9 @@
 import types
 
 import pytest
+import tf_keras as keras
 
+from tfbio.training.best_weights import BestWeights
 from tfbio.training.profile import Profile
 from tfbio.training.trainer import Trainer
 
@@ -116,3 +118,21 @@ def test_a_loop_ends_and_is_saved_at_steps_asked_for(record):
         ("curves", 7),
         ("eval_curves", 25),
     ]
+
+
+def test_a_run_takes_no_step_behind_evaluations_that_got_no_better(record):
+    """Nor one that was stopped there, and continues."""
+    layer = keras.layers.Dense(1)
+    layer.build([None, 1])
+    best = BestWeights(layer, patience=2)
+    scores = iter([0.5, 0.7, 0.7, 0.6, 0.9])
+
+    def evaluate():
+        return {"f1": next(scores)}
+
+    trainer = record.trainer(best=best)
+    assert trainer.fit(0, 200, record.train, evaluate) == 100
+    assert best.step == 50
+    record.events.clear()
+    assert trainer.fit(100, 200, record.train, evaluate) == 100
+    assert not record.events
