@@ -1,5 +1,7 @@
 """What is hidden, how much of it, and that it depends on the seed alone."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,6 +9,7 @@ import tensorflow as tf
 from tfbio.models import randomness
 from tfbio.objectives import masking
 from tfbio.objectives.pretraining_config import MASK_UNITS, PretrainingConfig
+from tfbio.objectives.pretraining_run import PretrainingRun
 
 PAD, CLS, SEP, MASK, WORDS, VOCABULARY = 0, 2, 3, 4, 5, 1000
 # Tokens from here on continue a word.
@@ -378,8 +381,15 @@ def test_ids_for_one_place_are_averaged_as_the_original_code_does():
 def test_the_share_grows_in_stages():
     settings = PretrainingConfig(mask_prob=0.05, final_mask_prob=0.25, num_train_steps=1000)
     steps = [0, 199, 200, 400, 600, 800, 999]
-    shares = [float(masking.scheduled_prob(settings, tf.constant(n, tf.int64))) for n in steps]
+
+    def shares_of(settings):
+        return [float(masking.scheduled_prob(settings, tf.constant(n, tf.int64))) for n in steps]
+
+    shares = shares_of(settings)
     np.testing.assert_allclose(shares, [0.05, 0.05, 0.1, 0.15, 0.2, 0.25, 0.25], rtol=1e-6)
+    # A run that stops early, and may continue, masks as the whole.
+    stopped = dataclasses.replace(settings, run=PretrainingRun(stop_at_step=300))
+    assert shares_of(stopped) == shares
     constant = PretrainingConfig(mask_prob=0.2)
     assert float(masking.scheduled_prob(constant, tf.constant(5, tf.int64))) == np.float32(0.2)
 

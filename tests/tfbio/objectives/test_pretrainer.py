@@ -9,9 +9,11 @@ import tensorflow as tf
 
 from tests.pretraining_runs import of_one_layer, small_settings
 from tests.tfbio.objectives.test_sentence_pairs import SHAPE, TOKENS
+from tfbio.base.errors import UserError
 from tfbio.base.manifests import read_manifest
 from tfbio.objectives.pretrainer import EVALUATION_STREAM, TRAINING_STREAM, Pretrainer
 from tfbio.objectives.pretraining_config import MASK_UNITS, PretrainingConfig
+from tfbio.objectives.pretraining_run import PretrainingRun
 from tfbio.runs import pretraining_data
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.training import distribution
@@ -373,3 +375,37 @@ def test_masking_has_the_settings_of_the_run(cpu):
     assert not tiny(cpu).masking.with_replacement
     changes = {"mask_with_replacement": True, "random_token_prob": 0.0}
     assert tiny(cpu, **changes).masking.with_replacement
+    bert = tiny(cpu, mask_token_prob=0.8, random_token_prob=0.1).masking
+    assert (bert.mask_token_prob, bert.random_token_prob) == (0.8, 0.1)
+    assert (bert.mask_id, sorted(bert.special_ids)) == (4, [0, 2, 3])
+
+
+def test_the_figures_of_a_loop_are_of_its_steps_alone(cpu):
+    trainer = tiny(cpu, learning_rate=1e-30)
+    trainer.train_dataset = tf.data.Dataset.from_tensors(ROWS).repeat()
+    first, second = trainer.train(3), trainer.train(1)
+    assert [float(each["tokens"]) for each in (first, second)] == [3 * 8 * 12, 8 * 12]
+    # Weights are those of the start, but masks differ from step to step.
+    again = tiny(cpu, learning_rate=1e-30)
+    again.train_dataset = trainer.train_dataset
+    alone = [again.train(1) for _ in range(4)]
+    for name in ("loss", "gradient_norm"):
+        expected = [float(each[name]) for each in alone]
+        assert float(first[name]) == pytest.approx(np.mean(expected[:3]), rel=1e-5), name
+        assert float(second[name]) == pytest.approx(expected[3], rel=1e-5), name
+
+
+def test_each_batch_of_an_evaluation_has_masks_of_its_own(cpu):
+    """Evaluates on a batch alone, and on the same one again, which is then masked otherwise."""
+    trainer, losses = tiny(cpu), []
+    for times in (1, 2):
+        trainer.eval_dataset = tf.data.Dataset.from_tensors(ROWS).repeat(times)
+        losses.append(float(trainer.evaluate()["loss"]))
+    assert losses[0] != losses[1]
+
+
+@pytest.mark.parametrize("setting", [{"jit_compile": True}, {"parallel_parts": 2}])
+def test_what_one_device_alone_does_is_refused_on_two(setting, two_devices):
+    (name,) = setting
+    with pytest.raises(UserError, match=f"run.{name} works on one device"):
+        tiny(two_devices, run=PretrainingRun(**setting))

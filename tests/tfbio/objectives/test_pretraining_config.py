@@ -268,9 +268,16 @@ def test_a_run_may_go_from_one_corpus_to_the_next():
     settings = load(PretrainingConfig, "", flags)
     assert settings.phases() == [(512, 264_000), (512, 328_000)]
     assert settings.phase_names() == ["512", "512 from step 264000"]
+    # One that stops early has no step of a corpus behind that.
+    for stop, ends in ((300_000, (264_000, 300_000)), (100_000, (100_000, 100_000))):
+        stopped = load(PretrainingConfig, "", [*flags, f"run.stop_at_step={stop}"])
+        assert stopped.phases() == [(512, end) for end in ends]
     assert PretrainingConfig().phase_names() == ["128"]
     two = load(PretrainingConfig, "", ["final_sequence_length=512"])
     assert two.phase_names() == ["128", "512"]
+    # A tenth of ten steps is 0.9999999999999998 in the computer's numbers.
+    short = ["final_sequence_length=512", "num_train_steps=10", "final_phase_fraction=0.9"]
+    assert load(PretrainingConfig, "", short).phases() == [(128, 1), (512, 10)]
 
 
 @pytest.mark.parametrize(
@@ -283,6 +290,7 @@ def test_a_run_may_go_from_one_corpus_to_the_next():
         (["corpus_switch_steps=[5,5]"], "in ascending order, from 1 to 999999, not [5, 5]"),
         (["corpus_switch_steps=[10]", "num_train_steps=10"], "from 1 to 9, not [10]"),
         (["run.keep_checkpoints_at=[11]", "num_train_steps=10"], "from 1 to 10, not [11]"),
+        (["final_sequence_length=1024"], "of 1024 tokens needs encoder.max_position_embeddings of"),
         (
             ["final_sequence_length=128"],
             "final_sequence_length 128 is sequence_length",
