@@ -13,7 +13,8 @@ import tensorflow as tf
 from data_prep import examples
 from data_prep.running import pipeline
 from tests.pretraining_runs import weights
-from tfbio.base.errors import UserError
+from tfbio.base.errors import DataError, UserError
+from tfbio.base.manifests import MANIFEST, read_manifest, write_manifest
 from tfbio.export import conversion
 from tfbio.planning import pretraining_cost
 from tfbio.runs import pretraining, pretraining_data
@@ -154,3 +155,28 @@ def test_the_batch_of_a_step_is_of_its_corpus(step, corpus, place, changing, fol
     dataset = pretraining_data.training_dataset(*data[corpus], size, seed, 0, 5)
     expected = list(dataset.as_numpy_iterator())[place]
     np.testing.assert_array_equal(np.load(path)["input_ids"], expected["input_ids"])
+
+
+@pytest.mark.parametrize(
+    ("split", "words"),
+    [("train", "is damaged"), ("heldout", "has 4 held-out examples, fewer than one batch of 16")],
+)
+def test_a_later_corpus_that_cannot_be_read_is_refused_at_the_start(
+    split, words, changing, folders, cpu, tmp_path
+):
+    """Not at its first step, which a run may come to after weeks."""
+    other, model_dir = tmp_path / "other", tmp_path / "model"
+    shutil.copytree(folders[1], other)
+    manifest = read_manifest(other, "examples")
+    shard = manifest.shards_of(split)[-1]
+    if split == "train":
+        data = bytearray((other / shard.file).read_bytes())
+        data[len(data) // 2] ^= 1
+        (other / shard.file).write_bytes(data)
+    else:
+        others = [each for each in manifest.shards if each.split != split]
+        few = dataclasses.replace(shard, records=4)
+        write_manifest(other / MANIFEST, dataclasses.replace(manifest, shards=[*others, few]))
+    with pytest.raises(DataError, match=words):
+        pretraining.pretrain(changing, [folders[0], str(other)], str(model_dir), cpu)
+    assert not model_dir.exists()

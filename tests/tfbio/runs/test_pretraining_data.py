@@ -299,6 +299,9 @@ def test_what_does_not_fit_the_settings_is_refused(examples_folder, manifest):
         find([str(examples_folder)], [128], words)
     with pytest.raises(DataError, match=f"--set encoder.vocab_size={words}"):
         find([str(examples_folder)], [64], words + 1)
+    # A model from elsewhere may have more rows than the vocabulary of the examples, and not fewer.
+    with pytest.raises(DataError, match=f"with a vocabulary of {words} tokens"):
+        find([str(examples_folder)], [64], words - 1, may_be_padded=True)
     with pytest.raises(DataError, match="fewer than one batch of 4096"):
         pretraining_data.held_out_dataset(str(examples_folder), manifest, 4096)
     empty = dataclasses.replace(manifest, shards=[])
@@ -526,3 +529,10 @@ def test_labels_of_two_meanings_are_refused(with_pairs, pairs_folder, examples_o
     same = examples_of("same", sequence_length=32)
     data = pretraining_data.find_data(both, [str(pairs_folder), same])
     assert [folder for folder, _ in data] == [str(pairs_folder), same]
+
+
+def test_examples_of_two_vocabularies_are_refused(pairs_folder, examples_of):
+    words = read_manifest(pairs_folder, "examples").settings["vocab_size"]
+    other = examples_of("other", sequence_length=32, vocab_sha256="0" * 64)
+    with pytest.raises(DataError, match="were made with different vocabularies"):
+        pretraining_data.find_examples([str(pairs_folder), other], [64, 32], words)

@@ -64,13 +64,17 @@ def test_a_run_does_not_go_on_with_examples_that_were_made_anew(
     examples.make_examples(documents_folder, vocab_file, anew, settings, runner=runner)
     moved = shutil.copytree(examples_folder, tmp_path / "moved")
 
-    def prepare(folder, is_new=False):
+    def prepare(folder, is_new=False, comment=""):
         data = pretraining_data.find_examples([str(folder)], [64], shallow.encoder.vocab_size)
-        settings = pretraining_folder.settings_of(shallow, data, "")
+        config = dataclasses.replace(shallow, comment=comment)
+        settings = pretraining_folder.settings_of(config, data, "")
         pretraining_folder.prepare(settings, data, str(tmp_path / "run"), is_new, is_chief=True)
 
     prepare(examples_folder, is_new=True)
-    prepare(moved)
+    # What a killed process left half written goes; and a comment may be another one.
+    (tmp_path / "run" / "ckpt-2_temp").mkdir()
+    prepare(moved, comment="As before.")
+    assert not (tmp_path / "run" / "ckpt-2_temp").exists()
     with pytest.raises(UserError, match="began with other examples: their .* or another --model"):
         prepare(anew)
     config = tmp_path / "run" / "config.json"

@@ -1,6 +1,7 @@
 """The line that a person watches, and the warnings of a collapse."""
 
 import dataclasses
+import io
 
 import pytest
 import tensorflow as tf
@@ -89,3 +90,38 @@ def test_a_collapse_is_named(settings, capsys):
     progress.start()
     progress.evaluated(good | {"discriminator_auc": 0.5})
     assert "warning" not in capsys.readouterr().out
+
+
+def test_speed_is_that_of_a_loop_and_what_is_left_that_of_the_run(settings, monkeypatch, capsys):
+    """Ten steps in four seconds, six of an evaluation, and twenty steps in two."""
+    clock = iter([100.0, 104.0, 110.0, 112.0])
+    monkeypatch.setattr(pretraining_progress.time, "time", lambda: next(clock))
+    flops = 32 * objective_cost.example_flops(settings, 128)
+    step = tf.Variable(10, dtype=tf.int64)
+    progress = Progress(settings, step, frequencies_loss=6.0, peak=40 * flops)
+    progress.start()
+    figures = {"loss": 2.5, "tokens": 36_000.0, "skipped_steps": 0}
+    step.assign(20)
+    progress.trained(dict(figures))
+    progress.evaluated({"loss": 2.5})
+    step.assign(40)
+    progress.trained(dict(figures))
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "step 40/50 | loss 2.500 | 320.0 examples/s | 18,000 tokens/s | 25 % of peak | 0:00:04 left"
+    )
+
+
+def test_a_terminal_has_a_bar_from_the_step_on_at_which_the_run_continues(
+    settings, monkeypatch, capsys
+):
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(pretraining_progress.sys, "stderr", terminal)
+    step = tf.Variable(10, dtype=tf.int64)
+    progress = Progress(settings, step, frequencies_loss=6.0)
+    progress.start()
+    step.assign(20)
+    progress.trained({"loss": 2.5, "tokens": 36_000.0, "skipped_steps": 0})
+    progress.close()
+    assert "20/50" in terminal.getvalue() and "loss 2.500" in terminal.getvalue()
+    assert "step 20" not in capsys.readouterr().out
