@@ -91,7 +91,8 @@ _IN_BIO = {"BIO": {}, "IO": {}, "IOBES": {"S": "B", "E": "I"}, "BILOU": {"U": "B
 
 def _scheme(lines: Sequence[str]) -> str:
     """Returns the scheme of a file whose entities begin with B, by the last column of its lines."""
-    tags = {re.split("[\t ]", line)[-1] for line in lines}
+    # A type may have blanks where tabs part the columns.
+    tags = {line.split("\t" if "\t" in line else " ")[-1] for line in lines}
     prefixes = {tag[0] for tag in tags if re.fullmatch("[SEUL](-.+)?", tag)}
     for scheme in ("IOBES", "BILOU"):
         if prefixes and prefixes <= set(scheme):

@@ -62,3 +62,10 @@ def test_iobes_and_bilou_are_read_as_their_iob_form(write, name, single, last):
     assert count == sum(tag[0] == "B" for sentence in before for tag in sentence.tags)
     types = labels_of(before)
     assert tagged_words.read(path, types) == before and count > 900
+
+
+@pytest.mark.parametrize("single, last", ["SE", "UL"])
+def test_the_scheme_is_seen_where_types_have_blanks(write, single, last):
+    lines = [f"T-cells\t{single}-Cell type", "B\tB-Cell type", f"cells\t{last}-Cell type"]
+    (sentence,) = tagged_words.read(write("\n".join(lines)))
+    assert sentence.tags == ("B-Cell type", "B-Cell type", "I-Cell type")
