@@ -146,7 +146,8 @@ def read(path: str, documents: Iterable[dict[str, Any]], size: int) -> Iterator[
 
 
 def _of_bioc(path: str, document: dict[str, Any], room: int) -> Document:
-    name, parts = str(document.get("id") or ""), []
+    given, parts = document.get("id"), []
+    name = "" if given is None else str(given)  # which may be 0
     if not name:
         raise FormatError(f"{path}: a document has no id: give each one.")
     try:

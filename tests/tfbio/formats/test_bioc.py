@@ -166,3 +166,14 @@ def test_what_xml_cannot_hold_is_named(tmp_path):
     assert not list(tmp_path.iterdir())
     formats.write(str(tmp_path / "a.json"), "bioc", [(document, [])])
     assert list(document_formats.read(str(tmp_path / "a.json"))) == [document]
+
+
+@pytest.mark.parametrize("given", ['"id": "", ', ""])
+def test_an_id_may_be_zero_but_must_be_there(tmp_path, given):
+    """Other programs number their documents, from 0."""
+    text = '[{"id": 0, "passages": []}, {%s"passages": []}]'
+    (tmp_path / "a.json").write_text(text % given)
+    read = document_formats.read(str(tmp_path / "a.json"))
+    assert next(read).id == "0"
+    with pytest.raises(FormatError, match="has no id"):
+        next(read)
