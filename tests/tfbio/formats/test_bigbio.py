@@ -228,3 +228,20 @@ def test_without_pyarrow_a_sentence_says_what_to_install(monkeypatch, tmp_path):
         bigbio.write(tmp_path / "x.parquet", "te", [ROWS["te"]])
     bigbio.write(tmp_path / "x.jsonl", "te", [ROWS["te"]])
     assert bigbio.read(tmp_path / "x.jsonl", "te") == [ROWS["te"]]
+
+
+def test_a_line_feed_alone_ends_a_line_of_json(tmp_path):
+    """JSON may hold other characters at which Python's `splitlines` splits."""
+    rows = [ROWS["text"] | {"text": "a\u2028b\x85c"}]
+    bigbio.write(tmp_path / "x.jsonl", "text", rows)
+    assert bigbio.read(tmp_path / "x.jsonl", "text") == rows
+
+
+def test_entities_are_in_the_order_of_the_text():
+    """As all that writes them asks for; a file has them in any order."""
+    mentions = [
+        KB["entities"][0] | {"text": [text], "offsets": [[at, at + len(text)]]}
+        for at, text in ((49, "clonidine"), (9, "reverses the"), (9, "reverses"), (0, "Naloxone"))
+    ]
+    ((_, entities),) = bigbio.documents([KB | {"entities": mentions}])
+    assert [(x.start, x.end) for x in entities] == [(0, 8), (9, 17), (9, 21), (49, 58)]

@@ -168,6 +168,22 @@ def test_what_xml_cannot_hold_is_named(tmp_path):
     assert list(document_formats.read(str(tmp_path / "a.json"))) == [document]
 
 
+@pytest.mark.parametrize("ending", ["xml", "json"])
+def test_every_annotation_of_a_document_has_its_own_id(tmp_path, ending):
+    text = written(tmp_path / f"a.{ending}", "bioc", [odd()])
+    read = (biocxml if ending == "xml" else biocjson).loads(text.replace("'UTF-8'", "'utf-8'"))
+    ids = [x.id for passage in read.documents[0].passages for x in passage.annotations]
+    assert len(ids) == len(set(ids)) == 3
+
+
+def test_passages_may_touch_and_half_of_a_character_is_replaced(tmp_path):
+    """JSON can hold half of a pair of surrogates, which no output can."""
+    passages = [{"offset": 0, "text": "A\ud800"}, {"offset": 2, "text": "b"}]
+    (tmp_path / "a.json").write_text(json.dumps({"id": 1, "passages": passages}))
+    (document,) = document_formats.read(str(tmp_path / "a.json"))
+    assert document == Document("1", "A\ufffdb", (Passage(0, 2, ""), Passage(2, 3, "")))
+
+
 @pytest.mark.parametrize("given", ['"id": "", ', ""])
 def test_an_id_may_be_zero_but_must_be_there(tmp_path, given):
     """Other programs number their documents, from 0."""

@@ -9,7 +9,7 @@ from bioc import brat
 from tests.tfbio.formats.conftest import EMPTY, odd
 from tfbio.formats import annotated_documents
 from tfbio.formats import annotation_formats as formats
-from tfbio.formats.annotated_documents import Document, Passage
+from tfbio.formats.annotated_documents import Document, Entity, Passage
 
 
 def test_brat_has_the_text_and_its_entities(tmp_path, ncbi_gold):
@@ -61,3 +61,11 @@ def test_brat_files_replace_others_when_all_are_there(tmp_path):
     ):
         formats.write(str(tmp_path / "new"), "brat", [too_long])
     assert os.listdir(tmp_path) == ["brat"]
+
+
+def test_types_and_names_of_files_are_words_of_brat_s(tmp_path):
+    """A blank in a type would begin the offsets, and a DOI as an id another folder."""
+    document = Document("10.1234/a b", "T cells", (Passage(0, 7, ""),))
+    formats.write(str(tmp_path), "brat", [(document, [Entity("Cell type", 0, 7)])])
+    assert sorted(os.listdir(tmp_path)) == ["10.1234%2Fa b.ann", "10.1234%2Fa b.txt"]
+    assert (tmp_path / "10.1234%2Fa b.ann").read_text() == "T1\tCell_type 0 7\tT cells\n"

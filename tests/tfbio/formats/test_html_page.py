@@ -188,6 +188,7 @@ def test_the_legend_counts_entities_by_type(page, tmp_path):
         line[0]: line[-1] for line in lines if line and line[0] in ("Chemical", "Disease", "Gene")
     }
     assert counts == {"Chemical": "7", "Disease": "4", "Gene": "5"}
+    assert [*counts] == ["Chemical", "Gene", "Disease"]  # by their numbers
     boxes = [own["id"] for tag, own in read.elements if tag == "input"]
     classes = {own["class"].split()[0] for tag, own in read.elements if tag == "mark"}
     assert sorted(classes) == sorted(box for box in boxes if re.fullmatch(r"t\d+", box))

@@ -8,7 +8,7 @@ from bioc import pubtator
 from tests import reference
 from tests.tfbio.formats.conftest import EMPTY, ODD, gold, odd, written
 from tfbio.formats import pubtator as own_pubtator
-from tfbio.formats.annotated_documents import Document, Passage
+from tfbio.formats.annotated_documents import Document, Entity, Passage
 from tfbio.runs import document_formats
 
 
@@ -75,3 +75,37 @@ def test_a_text_with_windows_line_ends_has_a_title(tmp_path):
     document, entity = Document("1", text, ()), ("Chemical", 0, 8, 1.0)
     lines = "".join(own_pubtator.lines([(document, [entity])])).split("\n")
     assert lines[:3] == ["1|t|Naloxone.", "1|a| It reverses.  ", "1\t0\t8\tNaloxone\tChemical\t-"]
+
+
+def test_a_line_feed_alone_ends_a_line(tmp_path):
+    """Texts of PubMed have other characters at which Python's `splitlines` splits."""
+    path = tmp_path / "a.pubtator"
+    path.write_bytes("1|t|A\x85B\n1|a|C\u2028D\x0cE\n1\t0\t3\tA\x85B\tX\t-\n".encode())
+    (document,) = document_formats.read(str(path))
+    assert document.text == "A\x85B\nC\u2028D\x0cE"
+
+
+def test_a_mention_with_any_line_end_stands_on_one_line():
+    text = "".join(f"a{character}" for character in "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029") + "b"
+    document = Document("1", text, (Passage(0, len(text), ""),))
+    lines = "".join(own_pubtator.lines([(document, [Entity("X", 0, len(text))])])).splitlines()
+    blanks, end = re.sub(r"\s", " ", text), text.index("\n")
+    mention = f"1\t0\t{len(text)}\t{blanks}\tX\t-"
+    assert lines == [f"1|t|{blanks[:end]}", f"1|a|{blanks[end + 1 :]}", mention, ""]
+
+
+def test_an_id_is_one_word_without_bars(tmp_path):
+    """The name of a text file is an id, and a reader takes a bar for the end of it."""
+    parts = (Passage(0, 2, "title"), Passage(3, 5, "abstract"))
+    annotated = [(Document("my notes|2", "A.\nB.", parts), [Entity("X", 0, 1)])]
+    text = written(tmp_path / "a.pubtator", "pubtator", annotated)
+    assert text.split("\n")[2] == "my_notes_2\t0\t1\tA\tX\t-"
+    expected = [Document("my_notes_2", "A.\nB.", parts)]
+    assert list(document_formats.read(str(tmp_path / "a.pubtator"))) == expected
+
+
+def test_a_title_ends_in_no_blank():
+    """Some readers strip it, and all offsets behind it would be one too many."""
+    document = Document("1", "A title \nof two lines\nB.", ())
+    lines = "".join(own_pubtator.lines([(document, [])])).split("\n")
+    assert lines[:2] == ["1|t|A title  of two lines", "1|a|B."]

@@ -23,6 +23,9 @@ from tfbio.task_types import task_table
         ("dev", "valid.txt"),
         ("dev", "validation.json.gz"),
         ("test", "test.json"),
+        # What the papers report on is the development set: the test set was never released.
+        ("train", "train-v2.0.json"),
+        ("test", "dev-v1.1.json.gz"),
     ],
 )
 def test_a_split_is_found_under_the_names_in_use(write, tmp_path, split, name):

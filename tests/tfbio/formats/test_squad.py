@@ -48,3 +48,12 @@ def test_an_answer_that_stands_elsewhere_is_named(write, answer, start):
     message = re.escape(f"question q1: expected {answer!r} at character {start} of the context")
     with pytest.raises(TaskFileError, match=message):
         squad.read(path)
+
+
+def test_an_answer_may_differ_in_case(write):
+    """As in BioBERT's files of BioASQ."""
+    gold = [{"text": "aspirin", "answer_start": 0}]
+    qas = [{"id": "q1", "question": "What?", "answers": gold}]
+    path = write(json.dumps({"data": [{"paragraphs": [{"context": "Aspirin.", "qas": qas}]}]}))
+    (question,) = squad.read(path)
+    assert (question.answers, question.answer_starts) == (("aspirin",), (0,))

@@ -155,3 +155,13 @@ def test_commas_between_columns_are_named(write):
         read_own_table(write("text,label\nA,b\n"))
     with pytest.raises(TaskFileError, match="line 1: .*name the columns in the first line"):
         read_own_table(write("text\nA\n"))
+
+
+def test_a_context_is_the_second_text_and_may_be_empty(write):
+    """PubMedQA and BioASQ have one for each question, and some of BioASQ's are empty."""
+    path = write("1\tIs it?\tIt is.\tyes\n2\tIs it not?\t\tno\n")
+    read = read_table(path, ("id", "text", "context", "label"))
+    assert [(x.text, x.pair, x.label) for x in read] == [
+        ("Is it?", "It is.", "yes"),
+        ("Is it not?", "", "no"),
+    ]

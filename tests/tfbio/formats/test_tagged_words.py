@@ -64,6 +64,18 @@ def test_iobes_and_bilou_are_read_as_their_iob_form(write, name, single, last):
     assert tagged_words.read(path, types) == before and count > 900
 
 
+def test_a_document_has_the_number_of_its_line_until_the_next(write):
+    """With parentheses in BLURB's files, without in JNLPBA's; CoNLL's have none."""
+    lines = ["-DOCSTART- (17)", "", "a\tO", "", "b\tO", "-DOCSTART- 9", "c\tO", "-DOCSTART- -X- O"]
+    read = tagged_words.read(write("\n".join([*lines, "", "d\tO"])))
+    assert [(x.words, x.document) for x in read] == [
+        (("a",), "17"),
+        (("b",), "17"),
+        (("c",), "9"),
+        (("d",), ""),
+    ]
+
+
 @pytest.mark.parametrize("single, last", ["SE", "UL"])
 def test_the_scheme_is_seen_where_types_have_blanks(write, single, last):
     lines = [f"T-cells\t{single}-Cell type", "B\tB-Cell type", f"cells\t{last}-Cell type"]

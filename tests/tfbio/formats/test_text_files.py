@@ -21,3 +21,11 @@ def test_what_unpacks_to_far_more_than_text_does_is_refused(write):
     path = write(gzip.compress(bytes(10_000_000)) * 30, "train.tsv.gz")
     with pytest.raises(TaskFileError, match="compressed too far to be text"):
         read_text(path)
+
+
+def test_a_small_file_may_shrink_as_far_as_it_will(write):
+    """A file of tags O, for example."""
+    data = b"a\tO\n" * 200_000
+    packed = gzip.compress(data)
+    assert len(data) > 200 * len(packed)
+    assert read_text(write(packed, "train.tsv.gz")) == data.decode()
