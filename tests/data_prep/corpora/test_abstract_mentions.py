@@ -139,3 +139,11 @@ def test_a_release_that_lacks_a_file_is_named(tmp_path):
         (tmp_path / name).write_text(f"\n{number + 2}|t|Title {number}\n{number + 2}|a|Text.\n")
     made = abstract_mentions.read_ncbi_disease(tmp_path)
     assert [made[split][1][0] for split in corpus_splits.SPLITS] == ["0", "1", "title"]
+
+
+def test_an_abstract_of_two_splits_is_in_the_first(tmp_path):
+    release(tmp_path, train="8|t|A title\n")
+    left = []
+    made = abstract_mentions.read_bc5cdr(tmp_path, "Disease", left)
+    assert [bool(made[split]) for split in corpus_splits.SPLITS] == [True, False, True]
+    assert [(x[0], x[2]) for x in left] == [("8", "repeated")]

@@ -105,3 +105,9 @@ def test_what_does_not_fit_is_named(tmp_path):
     (tmp_path / "set-train-00000-of-00001.json").write_text("[]")
     with pytest.raises(released_files.CorpusError, match="has 2 files of the split train"):
         bigbio_tasks.read_examples(tmp_path, "text")
+
+
+def test_a_mention_without_a_type_is_an_entity(tmp_path):
+    write(tmp_path, "kb", [KB | {"entities": [KB["entities"][0] | {"type": None}]}])
+    rows = bigbio_tasks.read_examples(tmp_path, "kb")["train"]
+    assert rows[0] == ("Naloxone", "B-Entity")

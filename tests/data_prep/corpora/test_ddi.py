@@ -134,9 +134,12 @@ def test_a_mention_stands_where_it_says(text, offsets, mention, message):
 
 
 def test_a_mention_may_stand_one_character_beside():
+    """The place that the file gives stays: BLURB's files have it."""
     content = sentence("[ACE] x; b", ["2-4", "9-9"], [("e0", "e1", "int")])
     content = content.replace('text=""', 'text="ACE"', 1)
     assert ddi.read_file(file_of(content))[0][1] == "[A@DRUG$ x; @DRUG$"
+    content = content.replace('"2-4"', '"0-2"')
+    assert ddi.read_file(file_of(content))[0][1] == "@DRUG$E] x; @DRUG$"
 
 
 def test_every_pair_is_an_instance_and_a_lone_drug_none():

@@ -73,3 +73,15 @@ def test_an_abstract_that_is_not_there_is_named(lacking, command, fails_in_one_s
     said = fails_in_one_sentence(command("corpora.blurb", "hoc", *flags))
     assert "test_pmid.tsv" in said and "lists 2.txt" in said
     assert not (tmp_path / "out").exists()
+
+
+def test_what_is_in_no_split_is_told(tmp_path):
+    for pmid, labels in {"1": "< NULL < NULL ", "2": "< NULL ", "3": "< NULL ", "4": "< "}.items():
+        for folder, text in {"labels": labels, "text": "One .\n"}.items():
+            (tmp_path / folder).mkdir(exist_ok=True)
+            (tmp_path / folder / f"{pmid}.txt").write_text(text)
+    for split, pmid in zip(corpus_splits.SPLITS, "123", strict=True):
+        (tmp_path / f"{split}_pmid.tsv").write_text(f"{pmid}.txt")
+    left = []
+    hoc.read_examples(tmp_path, tmp_path, left)
+    assert [(x[0], x[2]) for x in left] == [("1_s1", "no_sentence"), ("4", "not_listed")]

@@ -188,3 +188,17 @@ def test_the_notes_of_both_hospitals_are_read(hospital, tmp_path, monkeypatch):
     release(tmp_path)
     splits, _ = i2b2_2010.read_examples(tmp_path)
     assert len(splits["train"]) == 1 + 2 * len(ROWS)
+
+
+def test_the_last_line_of_a_note_may_have_no_end(tmp_path):
+    release(tmp_path, txt=TEXT.removesuffix("\n"))
+    splits, _ = i2b2_2010.read_examples(tmp_path)
+    assert splits["train"][len(ROWS)] == ("a.l3.l4", *ROWS[-1][1:])
+
+
+def test_a_concept_whose_words_a_later_one_has_is_told(tmp_path):
+    release(tmp_path, con='c="fever" 2:4 2:4||t="test"\n' + CON)
+    left = []
+    i2b2_2010.read_examples(tmp_path, concepts=True, left=left)
+    start = TEXT.index("fever")
+    assert left == [(f"{name}.{start}-{start + 5}", name, "overwritten") for name in "abc"]

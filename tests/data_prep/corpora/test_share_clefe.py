@@ -169,3 +169,16 @@ def test_a_missing_archive_is_named(tmp_path):
 def test_a_bracket_before_the_mark_ends_a_sentence_too():
     parts = share_clefe._SENTENCE_END.split("Wide (left). The end (5). Then")
     assert parts == ["Wide (left).", "The end (5).", "Then"]
+
+
+def test_mentions_without_a_tag_are_told(tmp_path):
+    """A mention of blanks alone, and one whose words a later one has."""
+    blank = [TEXT.index(" on "), TEXT.index(" on ") + 1]
+    release(tmp_path, test_gold=lines("x", [blank, at("fever"), at("No fever")]))
+    left = []
+    share_clefe.read_examples(tmp_path, left=left)
+    start = TEXT.index("fever")
+    assert left == [
+        (f"00009-Z.{blank[0]}-{blank[1]}", "00009-Z", "no_word"),
+        (f"00009-Z.{start}-{start + 5}", "00009-Z", "overwritten"),
+    ]
