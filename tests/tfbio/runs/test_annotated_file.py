@@ -18,6 +18,8 @@ from tfbio.runs.annotated_file import AnnotatedFile
         ("oa_comm.PMC000.tar.gz", "bioc", False, "oa_comm.PMC000.xml"),
         ("a.b.txt", "pubtator", True, "a.b.pubtator.gz"),
         ("notes.csv.gz", "html", False, "notes.csv.html"),
+        ("records.json.gz", "bioc", False, "records.xml"),
+        ("train.parquet", "bigbio", False, "train.jsonl"),
     ],
 )
 def test_an_output_has_the_name_of_its_input(path, form, compress, name):

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 
 from tests.run_files import write_settings
 from tfbio.base.errors import DataError, UsageError, UserError
+from tfbio.formats.annotated_documents import FormatError
 from tfbio.runs import annotation, annotation_processes, predict
 from tfbio.runs.annotated_file import AnnotationSettings
 
@@ -262,3 +264,41 @@ def test_mistakes_are_told_before_the_model_is_loaded(inputs, tmp_path):
         assert len(str(error.value)) < 300, words
     assert not (tmp_path / "new").exists()
     assert files_of(tmp_path / "mine") == {"c.jsonl": b"mine"}
+
+
+def test_a_text_that_the_form_cannot_hold_leaves_its_file_out(trial, cpu, tmp_path):
+    folder, out = tmp_path / "texts", tmp_path / "found"
+    folder.mkdir()
+    for name, text in {"a": "The cells\0.", "b": "The cells of patients."}.items():
+        (folder / f"{name}.txt").write_text(text)
+    settings = AnnotationSettings(trial, "bioc")
+    annotation.annotate(settings, [str(folder)], str(out), strategy=cpu, processes=1)
+    assert sorted(files_of(out)) == ["b.xml", "manifest.json"]
+    (problem,) = json.loads((out / "manifest.json").read_text())["problems"]
+    assert "document a has a control character" in problem
+
+
+@pytest.mark.usefixtures("bfloat16")  # which sets the policy back
+def test_all_processes_compute_in_the_precision_of_the_first(trial, cpu):
+    for precision in ("bfloat16", "float32"):
+        loading = annotation_processes.Loading(trial, ())
+        loaded = annotation_processes._load(loading, lambda facts, own=precision: own, cpu)
+        assert loaded.facts.precision == precision
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UsageError("--input: no"),
+        FormatError("a.txt is not JSON."),
+        FileNotFoundError(2, "No such file or directory", "a.txt"),
+        ImportError("no spacy", name="spacy"),
+    ],
+)
+def test_an_error_of_a_process_ends_the_command_as_it_would_here(error):
+    same = pickle.loads(pickle.dumps(annotation_processes._portable(error)))
+    assert str(same) == str(error)
+    assert getattr(same, "exit_code", None) == getattr(error, "exit_code", None)
+    assert [isinstance(x, UserError) for x in (same, error)] in ([True] * 2, [False] * 2)
+    assert getattr(same, "filename", "") == getattr(error, "filename", "")
+    assert getattr(same, "name", "") == getattr(error, "name", "")

@@ -20,13 +20,14 @@ CITATIONS = "<PubmedArticleSet></PubmedArticleSet>"
 def annotate(tmp_path):
     """Annotates the files of a folder with one entity each, up to one or but for one that dies."""
     (tmp_path / "out").mkdir()
-    output, settings = str(tmp_path / "out"), AnnotationSettings("model")
+    output = str(tmp_path / "out")
 
-    def run(until="", dies=""):
-        folder = AnnotationFolder(output)
+    def run(until="", dies="", overwrite=False, **changes):
+        settings = AnnotationSettings("model", **changes)
+        folder = AnnotationFolder(output, overwrite)
         jobs = annotation._jobs([str(tmp_path / "in")], output, settings)
         own = annotation._Run(folder, settings, jobs)
-        folder.check_outputs(own.left, False)
+        folder.check_outputs(own.left, overwrite)
         own.ready(ModelFacts("abc", "float32"))
         for job in sorted(own.left, key=lambda job: job.name):
             if job.name == dies:
@@ -78,3 +79,44 @@ def test_two_inputs_with_one_output_are_refused_in_two_runs_as_well(inputs, anno
         (inputs / name).unlink()
     with pytest.raises(UserError, match=r"a.jsonl is the annotation of a.xml, and would become"):
         annotate()
+
+
+def test_files_of_another_form_or_splitter_are_refused(inputs, annotate, monkeypatch):
+    """Their outputs may have the same names."""
+    annotate(until="a.xml")
+    with pytest.raises(UserError, match="has annotations with form=.*jsonl.*, not .*bigbio"):
+        annotate(form="bigbio")
+    with pytest.raises(UserError, match="has annotations with compress="):
+        annotate(compress=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(annotation.splitters, "resolve", lambda name: ("other", "1.0"))
+        with pytest.raises(UserError, match="with sentence_splitter=.*, not .*other 1.0"):
+            annotate()
+    assert annotate()["counts"]["documents"] == 2
+
+
+def test_an_output_that_was_cut_short_is_made_again(inputs, annotate, tmp_path):
+    annotate()
+    (tmp_path / "out" / "a.jsonl").write_text("{")
+    annotate()
+    assert (tmp_path / "out" / "a.jsonl").read_text() == "{}\n"
+
+
+def test_a_run_that_replaces_another_leaves_nothing_of_it(inputs, annotate, tmp_path):
+    annotate()
+    (inputs / "a.xml").unlink()
+    (tmp_path / "out" / "mine.txt").touch()
+    manifest = annotate(overwrite=True)
+    assert manifest["counts"]["input_files"] == 1
+    assert sorted(os.listdir(tmp_path / "out")) == ["b.jsonl", "manifest.json", "mine.txt"]
+
+
+def test_a_run_goes_on_in_the_precision_in_which_it_began(inputs, annotate, tmp_path):
+    """Another machine may choose another one for "auto"."""
+    annotate(until="a.xml")
+    output, settings = str(tmp_path / "out"), AnnotationSettings("model", overrides=("run.x=1",))
+    folder = AnnotationFolder(output)
+    folder.settings["set"] = ["run.x=1"]
+    jobs = annotation._jobs([str(inputs)], output, settings)
+    own = annotation._Run(folder, settings, jobs)
+    assert own.overrides() == ("run.x=1", "run.precision=float32")

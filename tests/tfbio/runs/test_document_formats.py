@@ -86,3 +86,15 @@ def test_full_texts_of_pmc_are_annotated(make_trial, cpu, tmp_path, capsys, name
         f"{x['type']}, score {x['score']:.4f}, characters {x['start']} to {x['end']}"
         for x in record["entities"]
     ]
+
+
+def test_what_is_no_article_of_pubmed_s_is_passed_over(tmp_path):
+    """An update file withdraws articles, and PubMed's website gives chapters of books as well."""
+    (tmp_path / "a.xml").write_text(
+        "<PubmedArticleSet><PubmedArticle><MedlineCitation><PMID>1</PMID><Article><ArticleTitle>"
+        "Cells.</ArticleTitle></Article></MedlineCitation></PubmedArticle><PubmedBookArticle>"
+        "<BookDocument><PMID>2</PMID></BookDocument></PubmedBookArticle><DeleteCitation>"
+        '<PMID Version="1">3</PMID></DeleteCitation></PubmedArticleSet>'
+    )
+    read = document_formats.read(str(tmp_path / "a.xml"))
+    assert [(document.id, document.text) for document in read] == [("1", "Cells.")]

@@ -95,3 +95,14 @@ def test_what_a_run_reads_from_files_is_balanced(vocab_file, tmp_path):
     features, trained = finetuning_data.encode(task, str(tmp_path), ("0",) * 3, tokenizer, settings)
     assert len(features["train"].input_ids) == 2 and trained.example.tolist() == [0, 0, 0, 1]
     assert trained.per_token["weights"].values[0].max() == 2
+
+
+def test_the_same_examples_are_scored_whatever_the_seed():
+    """Runs with other seeds are compared with each other."""
+    examples = {"train": [], "dev": [*range(100)], "test": [*range(50)]}
+    settings = [
+        FinetuningConfig(seed=seed, max_dev_examples=10, max_test_examples=20) for seed in (0, 7)
+    ]
+    one, other = (finetuning_data.draw(examples, each) for each in settings)
+    assert one == other
+    assert [len(one[split]) for split in ("dev", "test")] == [10, 20]

@@ -18,6 +18,7 @@ import tensorflow as tf
 from tests import forked
 from tests.workers import Workers
 from tfbio.reporting import curves
+from tfbio.runs import trial as trials
 from tfbio.runs.trial import Trial
 from tfbio.task_types.finetuning_config import FinetuningConfig
 
@@ -278,3 +279,19 @@ def test_the_development_set_alone_calibrates():
     )
     assert [trial._predict(split)[1]["threshold"] for split in splits] == [1, 1, 1]
     assert calibrated_by == [["dev"]]
+
+
+def test_the_seconds_of_all_processes_are_added_up(tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(trials.time, "monotonic", lambda: now[0])
+    path = ""
+    for process in range(3):
+        now[0] += 1000.0  # between the processes
+        watch = trials._Stopwatch()
+        now[0] += 1.0  # while the model is made
+        saved = tf.train.Checkpoint(watch=watch)
+        if path:
+            saved.read(path).assert_consumed()
+        now[0] += 10.0
+        path = saved.write(str(tmp_path / str(process)))
+    assert watch.seconds == pytest.approx(31.0)
