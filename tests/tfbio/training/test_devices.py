@@ -10,26 +10,32 @@ from tfbio.training import devices
 from tfbio.training.mesh import MeshStrategy
 
 
+@pytest.fixture
+def used(monkeypatch):
+    """Has each reading of the clock 0.1 s after the last; gives the list of products to come."""
+    clock = itertools.count(0, 0.1)
+    monkeypatch.setattr(devices.time, "perf_counter", lambda: next(clock))
+    matmul, products = tf.matmul, []
+
+    def noted(*args):
+        products.append(matmul(*args))
+        return products[-1]
+
+    monkeypatch.setattr(tf, "matmul", noted)
+    return products
+
+
 @pytest.mark.parametrize(
     ("operations", "expected"),
     [(0, ["CPU:0", "CPU:1"]), (2, ["CPU:0", "CPU:1"]), (4, ["CPU:0", "CPU:1"] * 2)],
 )
-def test_the_measured_peak_is_that_of_all_cores_together(monkeypatch, operations, expected):
+def test_the_measured_peak_is_that_of_all_cores_together(monkeypatch, used, operations, expected):
     """As many products as there may be operations, and all take together what the clock says.
 
     With `run.parallel_parts` an operation has one core.
     """
     threading = tf.config.threading
     monkeypatch.setattr(threading, "get_inter_op_parallelism_threads", lambda: operations)
-    clock = itertools.count(0, 0.1)
-    monkeypatch.setattr(devices.time, "perf_counter", lambda: next(clock))
-    matmul, used = tf.matmul, []
-
-    def noted(*args):
-        used.append(matmul(*args))
-        return used[-1]
-
-    monkeypatch.setattr(tf, "matmul", noted)
     assert devices.measured_peak() == pytest.approx(len(expected) * 2 * 1024**3 / 0.1)
     assert [product.device[-5:] for product in used] == expected
 
@@ -91,17 +97,8 @@ def test_the_cpus_of_other_machines_are_not_known():
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_a_cpu_is_measured_in_the_precision_of_the_run(precision, cpu, monkeypatch):
+def test_a_cpu_is_measured_in_the_precision_of_the_run(precision, cpu, used, monkeypatch):
     # Measured anew, and not kept: the clock is none.
     monkeypatch.setattr(devices, "_peak_of_cpus", devices._peak_of_cpus.__wrapped__)
-    clock = itertools.count(0, 0.1)
-    monkeypatch.setattr(devices.time, "perf_counter", lambda: next(clock))
-    matmul, used = tf.matmul, []
-
-    def noted(*args):
-        used.append(matmul(*args))
-        return used[-1]
-
-    monkeypatch.setattr(tf, "matmul", noted)
     assert devices.peak(cpu, precision) > 0
     assert {product.dtype for product in used} == {tf.as_dtype(precision)}
