@@ -122,9 +122,11 @@ def test_a_note_on_an_earlier_file_does_not_count(
     assert (output / ".work" / "made-3.xml.gz.json").exists()
     written = (output / "2.jsonl").stat().st_mtime_ns
     write_citations(inputs / "3.xml.gz", range(1, 4))
+    (output / "5.jsonl").unlink()
     annotate(trial, inputs, output)
     assert (output / "2.jsonl").stat().st_mtime_ns == written
     after = files_of(output)
+    assert after.keys() == one_machine.keys()
     assert len(after.pop("3.jsonl").splitlines()) == 3
     assert all(after[name] == one_machine[name] for name in after if name != "manifest.json")
 

@@ -71,3 +71,22 @@ def test_what_does_not_fit_is_named_and_leaves_nothing(run, pretrained, two_devi
     with pytest.raises(UserError, match="holds no checkpoint"):
         run(output, init_checkpoint=str(model))
     assert not output.exists()
+
+
+def test_batches_divide_by_the_devices_in_prediction_and_in_parts_of_a_step(
+    run, two_devices, tmp_path
+):
+    output = tmp_path / "out"
+    odd = dataclasses.replace(SETTINGS.run, eval_batch_size=15)
+    with pytest.raises(UserError, match="run.eval_batch_size 15 does not divide by 2 devices"):
+        run(output, dataclasses.replace(SETTINGS, run=odd), strategy=two_devices)
+    parts = dataclasses.replace(SETTINGS.run, gradient_accumulation_steps=4)
+    with pytest.raises(
+        UserError, match=r"size 4 does not divide by 2 devices with .*accumulation_steps=4"
+    ):
+        run(
+            output,
+            dataclasses.replace(SETTINGS, train_batch_size=4, run=parts),
+            strategy=two_devices,
+        )
+    assert not output.exists()

@@ -1,11 +1,16 @@
 """Tests what the folder of a fine-tuning run records: the precision in which it computes."""
 
 import dataclasses
+import os
+import shutil
 
 import pytest
 import tf_keras as keras
 
+from tests.pretraining_runs import eagerly
 from tests.run_files import write_settings
+from tests.tfbio.runs.conftest import SETTINGS
+from tfbio.base.errors import UserError
 from tfbio.runs import finetuning_folder
 from tfbio.runs.finetuning_run import Run
 from tfbio.task_types import finetuning_config, task_table
@@ -70,3 +75,41 @@ def test_the_runs_of_a_sweep_compute_in_one(prepare, tmp_path):
     assert prepare("first", is_faster=True, precision_of=first).name == "bfloat16"
     assert prepare("second", is_faster=False, precision_of=first).name == "bfloat16"
     assert prepare("alone", is_faster=False).name == "float32"
+
+
+def test_trials_of_other_weights_words_or_data_are_not_reused(
+    run, pretrained, roles_folder, tmp_path
+):
+    """The same command, behind a change of a file that it reads."""
+    model, data, out = tmp_path / "model", tmp_path / "data", tmp_path / "out"
+    shutil.copytree(pretrained, model)
+    shutil.copytree(roles_folder, data)
+    settings = dataclasses.replace(SETTINGS, num_trials=1, max_train_examples=16)
+    places = {"init_checkpoint": str(model), "data_dir": str(data)}
+    with eagerly():
+        run(out, settings, **places)
+    (index,) = model.glob("ckpt-2.index")
+    lines = (data / "test.tsv").read_text().splitlines(keepends=True)
+    words = (model / "vocab.txt").read_text().splitlines(keepends=True)
+    for path, content, name in (
+        (index, index.read_bytes() + b"\n", "weights_sha256"),
+        (data / "test.tsv", "".join(lines[:-1]).encode(), "data_sha256"),
+        (model / "vocab.txt", "".join([*words[:-1], "xyzzy\n"]).encode(), "vocab_sha256"),
+    ):
+        before = path.read_bytes()
+        path.write_bytes(content)
+        with pytest.raises(UserError, match=f"out holds a run with {name} = .*--overwrite"):
+            run(out, settings, **places)
+        path.write_bytes(before)
+    run(out, settings, **places)
+
+
+def test_a_run_that_replaces_another_leaves_nothing_of_it(prepare, tmp_path):
+    """A vocabulary of another kind would be taken for the new one's."""
+    prepare("run")
+    for name in ("vocab.json", "merges.txt", "scores.json", "logs/trial_1/train/x"):
+        path = tmp_path / "run" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    prepare("run", learning_rate=1e-3, overwrite=True)
+    assert sorted(os.listdir(tmp_path / "run")) == ["config.json", "vocab.txt"]

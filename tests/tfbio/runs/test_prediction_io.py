@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -191,3 +192,14 @@ def test_inputs_output_and_format_are_checked_without_tensorflow(tmp_path):
         assert words in message, case
         assert len(message) <= 300 and "\n" not in message
     assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_texts_are_counted_by_each_of_their_labels(make_trial, cpu, tmp_path, capsys):
+    trial, _ = make_trial("multilabel", [*"abcdef"], {"pairs": False})
+    texts = ["the cells", "a study of the effects", "results were better", "of patients"] * 3
+    (tmp_path / "a.tsv").write_text("\n".join(["text", *texts]) + "\n")
+    predict.predict(trial, [str(tmp_path / "a.tsv")], str(tmp_path / "b"), strategy=cpu)
+    found = [json.loads(line)["label"] for line in (tmp_path / "b").read_text().splitlines()]
+    counts = Counter(label for own in found for label in own)
+    said = ", ".join(f"{n} {label}" for label, n in counts.most_common())
+    assert f"12 text(s): {said}\n" in capsys.readouterr().out and len(counts) > 1
