@@ -1,11 +1,13 @@
 """Which strategy the flags give; the TPU itself is replaced at its edge."""
 
 import collections
+import os
 import shlex
 import socket
 import sys
 import time
 import urllib.error
+from pathlib import Path
 
 import google.auth.exceptions
 import numpy as np
@@ -15,7 +17,7 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 from tensorflow.python.data.ops import multi_device_iterator_ops
 
-from tests import emulated_tpu
+from tests import emulated_tpu, forked
 from tfbio.base.device_flags import MeshShape
 from tfbio.base.errors import Interrupted, UserError
 from tfbio.base.manifests import read_manifest
@@ -26,6 +28,8 @@ from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.training import distribution
 from tfbio.training.mesh import MeshStrategy
 from tfbio.weights import checkpoint_settings
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_the_cpu_where_there_is_nothing_else():
@@ -38,6 +42,33 @@ def test_mirrored_takes_all_logical_devices():
     strategy = distribution.make_strategy(strategy="mirrored")
     assert isinstance(strategy, tf.distribute.MirroredStrategy)
     assert strategy.num_replicas_in_sync == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("", "1 0 1"),
+        ("parallel_parts=2", "2 1 1"),
+        ("cpu_devices=2", "2 1 2"),
+        ("cpu_devices=2, parallel_parts=3", "3 1 2"),
+        ("mesh='1x2'", "2 1 2"),
+    ],
+)
+def test_the_cpu_does_as_many_operations_at_a_time_as_there_are_parts(options, expected, tmp_path):
+    """Prints the operations at a time, the threads of each (0: all cores), and the devices."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import tensorflow as tf\n"
+        "from tfbio.training import distribution\n"
+        f"distribution.make_strategy({options})\n"
+        "threads = tf.config.threading\n"
+        "at_once = threads.get_inter_op_parallelism_threads()\n"
+        "devices = tf.config.list_logical_devices('CPU')\n"
+        "print(at_once, threads.get_intra_op_parallelism_threads(), len(devices))\n"
+    )
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = forked.run([sys.executable, program], cwd=ROOT, env=env)
+    assert done.stdout.splitlines()[-1] == expected, done.stderr
 
 
 def test_mirrored_on_one_cpu_is_warned_of(capsys):
