@@ -105,6 +105,18 @@ def test_a_checkpoint_continues_elsewhere(flags, at_step_4, undisturbed, pairs_f
         assert loss == pytest.approx(expected[step], abs=1e-6), step
 
 
+def test_a_mesh_starts_with_the_weights_of_another_run(undisturbed, pairs_folder, tmp_path):
+    """Compares weights that a rate so small does not move."""
+    folder = tmp_path / "model"
+    command = pretraining(pairs_folder, folder, "--mesh=1x2", f"--init_checkpoint={undisturbed}")
+    finish([*command, "--set=learning_rate=1e-30", "--set=num_train_steps=2"])
+    expected, found = weights(str(undisturbed)), weights(str(folder))
+    compared = [x for x in expected if x.startswith("model/") and "OPTIMIZER_SLOT" not in x]
+    assert len(compared) > 20
+    for name in compared:
+        np.testing.assert_array_equal(found[name], expected[name], name)
+
+
 def finetuning(init_checkpoint, output_dir, *flags):
     """The command of a trial on a real corpus."""
     settings = {
