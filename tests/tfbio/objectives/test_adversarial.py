@@ -1,5 +1,6 @@
 """Adversarial pretraining against PyTorch, finite differences and random steps."""
 
+import copy
 from types import SimpleNamespace
 
 import numpy as np
@@ -34,15 +35,19 @@ PLAIN = AdversarialSettings(weight=1.0, noise_deviation=0.05, step_size=10.0, ep
 
 
 def of_pytorch(peer, settings, noise):
-    """The losses and gradients by name of PyTorch, by its own autograd, with the same noise."""
+    """The losses and gradients by name of PyTorch, by its own autograd, with the same noise.
+
+    In float64: the step of the noise enlarges what float32 rounds off.
+    """
     import torch
     from torch.nn.functional import cross_entropy, kl_div, log_softmax
 
     ids, mask, segments, masked_ids, originals = (
         torch.tensor(x, dtype=torch.long) for x in batch_of(peer)
     )
-    weights, positions = torch.tensor(WEIGHTS), torch.tensor(POSITIONS, dtype=torch.long)
-    attended = ((1.0 - mask) * -10000.0)[:, None, None, :].expand(-1, 1, mask.shape[1], -1)
+    peer = copy.deepcopy(peer).double()
+    weights, positions = torch.tensor(WEIGHTS).double(), torch.tensor(POSITIONS, dtype=torch.long)
+    attended = ((1.0 - mask.double()) * -10000.0)[:, None, None, :].expand(-1, 1, mask.shape[1], -1)
 
     def encode(embedded):
         return peer.bert.encoder(embedded, attention_mask=attended).last_hidden_state
@@ -54,11 +59,10 @@ def of_pytorch(peer, settings, noise):
         target, logits = log_softmax(target.detach(), -1), log_softmax(logits, -1)
         return kl_div(logits, target, reduction="none", log_target=True).sum(-1) * weights
 
-    peer.zero_grad()
     embedded = peer.bert.embeddings(masked_ids, segments)
     hidden = encode(embedded)
     clean = words(hidden)
-    noise = torch.tensor(noise, requires_grad=True)
+    noise = torch.tensor(noise.astype("f8"), requires_grad=True)
     of_examples = divergence(clean, words(encode(embedded.detach() + noise))).sum(1)
     (gradient,) = torch.autograd.grad((of_examples / weights.sum(1)).sum(), noise)
     values = (noise + settings.step_size * gradient).detach()
