@@ -65,7 +65,7 @@ def test_iobes_and_bilou_are_read_as_their_iob_form(write, name, single, last):
 
 
 def test_a_document_has_the_number_of_its_line_until_the_next(write):
-    """With parentheses in BLURB's files, without in JNLPBA's; CoNLL's have none."""
+    """Reads it with parentheses, as in BLURB's files, and without, as in JNLPBA's."""
     lines = ["-DOCSTART- (17)", "", "a\tO", "", "b\tO", "-DOCSTART- 9", "c\tO", "-DOCSTART- -X- O"]
     read = tagged_words.read(write("\n".join([*lines, "", "d\tO"])))
     assert [(x.words, x.document) for x in read] == [

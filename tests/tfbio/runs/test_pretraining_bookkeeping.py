@@ -1,4 +1,4 @@
-"""What settings of speed and bookkeeping do in a pretraining run, and what it says of words."""
+"""Tests what settings of speed and bookkeeping do in a pretraining run, and what it says."""
 
 import contextlib
 import dataclasses
