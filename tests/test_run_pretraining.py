@@ -250,13 +250,16 @@ def start(*flags):
     return forked.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
+def read_until(text, process):
+    """Reads what a program prints to a line that holds the text."""
+    assert any(text in line for line in process.stdout), f"it never printed {text!r}"
+
+
 def test_ctrl_c_saves_and_the_run_continues(examples_folder, tmp_path):
     """The first one is answered at once, saves the step where the loop ends, and names it."""
     flags = ctrl_c_flags(examples_folder, tmp_path / "model")
     with start(*flags, "--set=run.steps_per_loop=5") as process:
-        for line in process.stdout:
-            if "step" in line and "loss" in line:
-                break
+        read_until(" loss ", process)
         process.send_signal(signal.SIGINT)
         said = process.stdout.read()
         assert process.wait() == 130
@@ -271,18 +274,31 @@ def test_a_second_ctrl_c_ends_the_run_at_once(examples_folder, tmp_path):
     """Not only at the end of the loop, which here has so many steps that it takes hours."""
     flags = ctrl_c_flags(examples_folder, tmp_path / "model")
     flags += ["--set=run.steps_per_loop=100000", "--set=run.eval_every_steps=100000"]
+    flags += ["--set=run.save_checkpoints_steps=100000", "--set=run.keep_checkpoints_at=[1]"]
     with start(*flags) as process:
-        for line in process.stdout:
-            if line.startswith("starting"):
-                break
-        time.sleep(3)  # building of the graph
-        for _ in range(2):
-            process.send_signal(signal.SIGINT)
-            time.sleep(1)
+        while not list((tmp_path / "model").glob("kept-1.index")):
+            assert process.poll() is None, process.stdout.read()
+            time.sleep(0.1)
+        time.sleep(1)  # the second loop has begun
+        process.send_signal(signal.SIGINT)
+        read_until("Ctrl-C: the run is saved after this loop of steps", process)
+        process.send_signal(signal.SIGINT)
         said = process.stdout.read()
         assert process.wait() == 130
-    assert said.endswith("interrupted: no step is saved, and the same command begins anew\n")
-    assert not list((tmp_path / "model").glob("ckpt-*"))
+    assert said == "interrupted: step 1 is saved, and the same command continues there\n"
+    assert not list((tmp_path / "model").glob("ckpt-[!1]*"))
+
+
+def test_ctrl_c_is_answered_from_the_first_line_on(examples_folder, tmp_path):
+    """Even before the first step."""
+    flags = ctrl_c_flags(examples_folder, tmp_path / "model")
+    with start(*flags, "--set=run.steps_per_loop=1") as process:
+        read_until("starting: ", process)
+        process.send_signal(signal.SIGINT)
+        said = process.stdout.read()
+        assert process.wait() == 130
+    assert "Ctrl-C: the run is saved after this loop of steps; again ends it at once\n" in said
+    assert re.search(r"stopped by Ctrl-C at step [01], which is saved", said)
 
 
 def test_a_fine_tuning_run_is_not_overwritten(examples_folder, tmp_path):

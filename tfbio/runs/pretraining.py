@@ -124,7 +124,6 @@ def pretrain(
     if step >= config.last_step:
         say(f"{model_dir}: complete, {step} steps were trained before; nothing to do.")
         return
-    _say_what_begins(say, pretrainer, step, precision, profile_steps)
     peak = devices.peak(strategy, precision.name)
     loss = _frequencies_loss(counts)
     progress = Progress(config, pretrainer.step, loss, peak, silent=not is_chief)
@@ -135,11 +134,13 @@ def pretrain(
 
     logs = os.path.join(model_dir, "logs")
     profile = Profile(logs, profile_steps if is_chief else None)
-    progress.start()
     try:
         with Preemption(
             strategy, lambda: pretraining_folder.what_is_saved(model_dir)
         ) as preemption:
+            # Here, so that Ctrl-C is answered as soon as this is read.
+            _say_what_begins(say, pretrainer, step, precision, profile_steps)
+            progress.start()
             trainer = Trainer(
                 steps_per_loop=config.run.steps_per_loop,
                 eval_every=config.run.eval_every_steps,
