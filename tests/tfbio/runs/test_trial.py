@@ -5,9 +5,7 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -87,23 +85,28 @@ def assert_same_trials(one, other):
         assert (one / name).read_bytes() == (other / name).read_bytes(), split
 
 
-def stop_after(step, sent, command, folder):
-    """Runs a command until it has evaluated a step, and saved a later one.
+SIGNAL_BEHIND_A_CHECKPOINT = """
+import os, runpy, sys
+from tfbio.training.checkpointing import Checkpointer
 
-    Returns:
-      Its exit code, and what it said.
-    """
-    said = []
-    with forked.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
-        for line in process.stdout:
-            said.append(line)
-            if (evaluated := re.match(EVALUATED, line)) and int(evaluated[1]) == step:
-                # Written last: a checkpoint that it does not name is not gone on from.
-                newest = folder / "trial_0.checkpoints" / "checkpoint"
-                while f'model_checkpoint_path: "ckpt-{step + 2}"' not in newest.read_text():
-                    time.sleep(0.01)
-                process.send_signal(sent)
-        return process.wait(), "".join(said)
+step, sent = map(int, sys.argv[1:3])
+save = Checkpointer.save
+
+def save_and_send(self):
+    save(self)
+    if self._step == step:
+        os.kill(os.getpid(), sent)
+
+Checkpointer.save = save_and_send
+sys.argv = sys.argv[3:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def run_in(program, words):
+    """Runs a Python program, which runs the command that its last words are."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return forked.run([sys.executable, *map(str, [program, *words])], cwd=ROOT, env=environment)
 
 
 def test_a_trial_that_is_stopped_at_any_time_ends_with_the_same_bits(
@@ -113,33 +116,29 @@ def test_a_trial_that_is_stopped_at_any_time_ends_with_the_same_bits(
     assert scores(undisturbed)["step"] == 12
     assert [each["step"] for each in scores(undisturbed)["evaluations"]] == [12, 24, 36, 48, 60]
     folder = tmp_path / "out"
-    evaluated = 0
-    for until, sent in ((24, signal.SIGKILL), (36, signal.SIGTERM), (48, signal.SIGINT)):
-        code, said = stop_after(until, sent, command(folder), folder)
+    program = tmp_path / "signalled.py"
+    program.write_text(SIGNAL_BEHIND_A_CHECKPOINT)
+    continued = 0
+    for step, sent in ((26, signal.SIGKILL), (38, signal.SIGTERM), (50, signal.SIGINT)):
+        stopped = run_in(program, [step, int(sent), *command(folder)[1:]])
         assert not (folder / "trial_0").exists() and not (folder / "scores.json").exists()
         if sent == signal.SIGKILL:
-            assert code == -signal.SIGKILL
+            assert stopped.returncode == -signal.SIGKILL
         else:
-            assert code == 128 + sent
+            assert stopped.returncode == 128 + sent
             name = "Ctrl-C" if sent == signal.SIGINT else "SIGTERM"
-            saved = re.search(
-                rf"stopped by {name}: seed 0 is at step (\d+), which is saved; 0 of 1", said
-            )
-            assert until + 2 <= int(saved[1]) < until + 12
-            assert_continues(said, evaluated, until)
-        evaluated = until
+            said = f"stopped by {name}: seed 0 is at step {step}, which is saved; 0 of 1"
+            assert said in stopped.stdout
+            assert_continues(stopped.stdout, continued, evaluated=step - 2)
+        continued = step
 
     # As it predicts; the newest checkpoint is then of the end.
     again = command(folder, **{"run.save_checkpoints_steps": 70})
     program = tmp_path / "killed.py"
     program.write_text(KILLED_AS_IT_PREDICTS)
-    stopped = forked.run(
-        [sys.executable, program, *again[1:]],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )
+    stopped = run_in(program, again[1:])
     assert stopped.returncode == -signal.SIGKILL, stopped.stderr
-    assert_continues(stopped.stdout, evaluated, 60)
+    assert_continues(stopped.stdout, continued, evaluated=60)
     # A trial that is trained is only scored.
     done = run(again)
     assert "seed 0 continues at step 60." in done.stdout, done.stderr
@@ -155,11 +154,10 @@ def test_a_trial_that_is_stopped_at_any_time_ends_with_the_same_bits(
     assert not (folder / "trial_0.checkpoints").exists()
 
 
-def assert_continues(said, evaluated, until):
-    """Asserts that a process continued soon behind one evaluation, and did the next one."""
-    went_on = int(re.search(r"^seed 0 continues at step (\d+)\.", said, re.MULTILINE)[1])
-    assert evaluated + 2 <= went_on < evaluated + 12
-    assert re.findall(EVALUATED, said, re.MULTILINE) == [str(until)]
+def assert_continues(said, step, evaluated):
+    """Asserts that a process continued at a step, and evaluated one step alone."""
+    assert f"seed 0 continues at step {step}." in said
+    assert re.findall(EVALUATED, said, re.MULTILINE) == [str(evaluated)]
 
 
 KILLED_AS_IT_PREDICTS = """
