@@ -100,7 +100,8 @@ def prepare(
 ) -> str | os.PathLike:
     """Prepares the folder of a pretraining run: writes `config.json` and the vocabulary.
 
-    Of a run that goes on, it first checks that the settings are those that it began with.
+    A new run removes the curves of one that ended before its first checkpoint. Of a run that goes
+    on, it first checks that the settings are those that it began with.
 
     Args:
       settings: the result of `settings_of`.
@@ -129,6 +130,9 @@ def prepare(
     vocabulary = manifest.settings.get("vocab_file") or vocabularies.find_vocabulary(folder)
     if is_chief:
         checkpointing.remove_half_written(model_dir)
+        if is_new:  # the curves of a start that ended before its first checkpoint
+            for curves in ("train", "heldout"):
+                storage.remove_folder(os.path.join(model_dir, "logs", curves))
         file_paths.at(model_dir).mkdir(parents=True, exist_ok=True)
         vocabularies.copy_vocabulary(vocabulary, model_dir)
         storage.write_text(path, json.dumps(settings, indent=2) + "\n")

@@ -17,6 +17,7 @@ from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.objectives.pretraining_run import PretrainingRun
 from tfbio.runs import pretraining, pretraining_data
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
+from tfbio.training import checkpointing
 
 RUN = PretrainingRun(
     optimize_for="tpu",
@@ -121,3 +122,18 @@ def test_a_trace_that_a_run_does_not_come_to_the_end_of_is_written(
         arguments = stopped, [str(examples_folder)], str(tmp_path), cpu
         pretraining.pretrain(*arguments, profile_steps=(2, 5))
     assert list(tmp_path.glob("logs/plugins/profile/*/*.xplane.pb"))
+
+
+def test_a_start_that_ended_before_its_first_checkpoint_leaves_no_curves(
+    settings, examples_folder, cpu, tmp_path, monkeypatch
+):
+    folder = str(tmp_path)
+    short = dataclasses.replace(settings, num_train_steps=2, run=PretrainingRun(num_eval_batches=1))
+    with eagerly():
+        with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+            patch.setattr(checkpointing.Checkpointer, "save", lambda _: 1 / 0)
+            pretraining.pretrain(short, [str(examples_folder)], folder, cpu)
+        assert len(scalars(folder, "train")["loss"]) == 1
+        pretraining.pretrain(short, [str(examples_folder)], folder, cpu)
+    for part in ("train", "heldout"):
+        assert len(scalars(folder, part)["loss"]) == 1, part
