@@ -33,6 +33,9 @@ def check(config: PretrainingConfig, shape: MeshShape) -> None:
         "run.parallel_parts": (config.run.parallel_parts, 1),
         "run.jit_compile": (config.run.jit_compile, False),
     }
+    if config.run.optimize_for == "tpu":
+        # Its loop over the layers is an operation that no mesh can divide.
+        wanted["run.optimize_for"] = ("tpu", "auto")
     for name, (value, other) in wanted.items():
         if value != other:
             raise UsageError(

@@ -25,6 +25,7 @@ def settings(*changes):
         (["gradient_clip_groups=4"], "gradient_clip_groups=4: give --set gradient_clip_groups=1"),
         (["run.parallel_parts=2"], "run.parallel_parts=2: give --set run.parallel_parts=1"),
         (["run.jit_compile=true"], "run.jit_compile=True: give --set run.jit_compile=False"),
+        (["run.optimize_for=tpu"], "run.optimize_for=tpu: give --set run.optimize_for=auto"),
         (["distillation.kl_weight=1"], "--mesh=2x4 does not go with --teacher"),
         (["train_batch_size=7"], "train_batch_size 7 does not divide by the 2 parts of --mesh=2x4"),
         (
@@ -41,4 +42,5 @@ def test_what_a_mesh_does_not_compute_is_named(changes, words):
 
 def test_others_pass():
     mesh_limits.check(settings(), MeshShape(2, 4))
+    mesh_limits.check(settings("run.optimize_for=cpu"), MeshShape(2, 4))
     mesh_limits.check(settings("run.gradient_accumulation_steps=4"), MeshShape(2, 2))
