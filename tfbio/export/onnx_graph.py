@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tensorflow.core.framework import graph_pb2
     from tensorflow.types.experimental import ConcreteFunction
 
+_LOOPS = ("While", "StatelessWhile")
+
 
 def convert(
     function: tf.types.experimental.GenericFunction,
@@ -110,8 +112,9 @@ def _weights_as_inputs(
     """Returns a function's graph with placeholders where it reads variables.
 
     Returns:
-      The graph; and for each placeholder, by its name, the variable that it stands for, or None if
-      a variable is read elsewhere, as in the loop of a Bi-LSTM.
+      The graph; and for each placeholder, by its name, the variable that it stands for. None if a
+      variable is read elsewhere; or if there is a loop, as of a Bi-LSTM: in such a graph tf2onnx
+      loses its types.
     """
     content = concrete.graph.as_graph_def(add_shapes=True)
     variables = {variable.handle.ref(): variable for variable in concrete.variables}
@@ -127,6 +130,6 @@ def _weights_as_inputs(
             node.op = "Placeholder"
             node.attr["shape"].shape.CopyFrom(variable.shape.as_proto())
             del node.input[:]
-        elif not of_handle.keys().isdisjoint(node.input):
+        elif node.op in _LOOPS or not of_handle.keys().isdisjoint(node.input):
             return content, None
     return content, weights

@@ -15,7 +15,8 @@ class BiLSTM(keras.layers.Layer):
       size: the size of the inputs and, both directions together, of the outputs; even.
 
     Attributes:
-      forward, backward: the Keras `LSTMCell` of each direction, with size / 2 units, in float32.
+      forward, backward: the Keras `LSTMCell` of each direction, with size / 2 units, in float32;
+        they hold the weights, in Keras's form.
     """
 
     def __init__(self, size: int):
@@ -27,14 +28,12 @@ class BiLSTM(keras.layers.Layer):
         for cell in (self.forward, self.backward):
             cell.build([None, size])
 
-    def call(self, vectors: tf.Tensor, documents: tf.Tensor, for_onnx: bool = False) -> tf.Tensor:
+    def call(self, vectors: tf.Tensor, documents: tf.Tensor) -> tf.Tensor:
         """Runs the LSTM over each text in both directions, and puts their outputs side by side.
 
         Args:
           vectors: float32 [rows, tokens, size], the encoder's outputs.
           documents: int32 [rows, tokens], the number of each token's text, from 1; 0 for padding.
-          for_onnx: True for the same outputs from a graph that tf2onnx can write: it loses the
-            order of a loop that runs backward.
 
         Returns:
           float32 [rows, tokens, size]; the first half of the last axis is of the direction forward.
@@ -43,14 +42,19 @@ class BiLSTM(keras.layers.Layer):
         vectors, documents = tf.transpose(vectors, [1, 0, 2]), tf.transpose(documents)
         border = documents[1:] != documents[:-1]
         end = tf.ones_like(border[:1])
-        forward = _read(self.forward, vectors, tf.concat([end, border], axis=0), reverse=False)
-        begins = tf.concat([border, end], axis=0)
-        if for_onnx:
-            vectors, begins = (tf.reverse(x, axis=[0]) for x in (vectors, begins))
-            backward = tf.reverse(_read(self.backward, vectors, begins, reverse=False), axis=[0])
-        else:
-            backward = _read(self.backward, vectors, begins, reverse=True)
-        return tf.transpose(tf.concat([forward, backward], axis=-1), [1, 0, 2])
+        begins = [tf.concat([end, border], axis=0), tf.concat([border, end], axis=0)]
+        # All tokens at once: one product for each, with its gradient, takes much longer.
+        inputs = [
+            tf.tensordot(vectors, cell.kernel, axes=1) + cell.bias
+            for cell in (self.forward, self.backward)
+        ]
+        # Both directions are read in one loop, which so has half the steps. tf2onnx would lose the
+        # order of a loop that runs backward.
+        inputs[1], begins[1] = (tf.reverse(x, axis=[0]) for x in (inputs[1], begins[1]))
+        kernels = tf.stack([self.forward.recurrent_kernel, self.backward.recurrent_kernel])
+        outputs = _read(tf.stack(inputs, axis=1), tf.stack(begins, axis=1), kernels)
+        both = [outputs[:, 0], tf.reverse(outputs[:, 1], axis=[0])]
+        return tf.transpose(tf.concat(both, axis=-1), [1, 0, 2])
 
     def last_states(self, outputs: tf.Tensor, documents: tf.Tensor, first: tf.Tensor) -> tf.Tensor:
         """Returns the state in which each direction of the LSTM has read a whole text.
@@ -74,29 +78,30 @@ class BiLSTM(keras.layers.Layer):
         )
 
 
-def _read(
-    cell: keras.layers.LSTMCell, vectors: tf.Tensor, begins: tf.Tensor, reverse: bool
-) -> tf.Tensor:
-    """Runs a cell over the tokens of each row, and forgets its state where a text begins.
+def _read(inputs: tf.Tensor, begins: tf.Tensor, kernels: tf.Tensor) -> tf.Tensor:
+    """Runs an LSTM over the tokens of each row, and forgets its state where a text begins.
 
     Args:
-      cell: the cell of one direction.
-      vectors: float32 [tokens, rows, size].
-      begins: bool [tokens, rows].
-      reverse: True for the direction from the last token to the first.
+      inputs: float32 [tokens, directions, rows, 4 * units], what each token adds to the gates, in
+        the order of Keras's `LSTMCell`: input, forget, candidate, output.
+      begins: bool [tokens, directions, rows].
+      kernels: float32 [directions, units, 4 * units], what the last output adds to them.
 
     Returns:
-      float32 [tokens, rows, cell.units].
+      float32 [tokens, directions, rows, units].
     """
 
     def step(
         state: tuple[tf.Tensor, tf.Tensor], token: tuple[tf.Tensor, tf.Tensor]
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        vector, begins_here = token
-        kept = [tf.where(begins_here[:, None], 0.0, part) for part in state]
-        return tuple(cell(vector, kept)[1])
+        of_token, begins_here = token
+        hidden, memory = (tf.where(begins_here[..., tf.newaxis], 0.0, part) for part in state)
+        gates = tf.split(of_token + tf.matmul(hidden, kernels), 4, axis=-1)
+        written, kept, candidate, shown = gates
+        memory = tf.sigmoid(kept) * memory + tf.sigmoid(written) * tf.tanh(candidate)
+        return tf.sigmoid(shown) * tf.tanh(memory), memory
 
-    _, rows, _ = shape_of(vectors)
-    start = tf.zeros([rows, cell.units])
-    outputs, _ = tf.scan(step, (vectors, begins), (start, start), reverse=reverse)
+    _, directions, rows, size = shape_of(inputs)
+    start = tf.zeros([directions, rows, size // 4])
+    outputs, _ = tf.scan(step, (inputs, begins), (start, start))
     return outputs

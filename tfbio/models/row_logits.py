@@ -1,8 +1,8 @@
 """Computes a task's logits where each row of a batch has one text, as in an ONNX model.
 
-`TaskModel.call` takes rows of several texts. Its operations on segments, and loops that run
-backward, are not used here: tf2onnx 1.17 writes others for them without a word. The negative
-numbers of padding become the last text, and what a loop gives comes in the order of its steps.
+`TaskModel.call` takes rows of several texts. Its operations on segments are not used here: tf2onnx
+1.17 writes others for them without a word, in which the negative numbers of padding are the last
+text's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def compute(model: TaskModel, ids: tf.Tensor, mask: tf.Tensor, segments: tf.Tens
     batch, length = tf.unstack(tf.shape(mask))
     if model.lstm is not None:
         documents = mask * tf.range(1, batch + 1)[:, tf.newaxis]
-        hidden = model.lstm(hidden, documents, for_onnx=True)
+        hidden = model.lstm(hidden, documents)
     if model.of_tokens:
         logits = model.head_logits(tf.reshape(hidden, [-1, hidden.shape[-1]]))
         return tf.reshape(logits, [batch, length, logits.shape[-1]])
