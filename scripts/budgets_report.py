@@ -53,7 +53,9 @@ def _costs(records: Sequence[dict]) -> list[str]:
     ]
     found = scores.of(records, "cost")
     names = list(ARMS)
-    steps = {(x["arm"], x["form"], x["batch"]): [] for x in found}
+    steps: dict[tuple[str, str, int], list[dict]] = {
+        (x["arm"], x["form"], x["batch"]): [] for x in found
+    }
     for record in found:
         steps[record["arm"], record["form"], record["batch"]].append(record)
     for (arm, form, batch), of_step in sorted(steps.items(), key=lambda x: names.index(x[0][0])):

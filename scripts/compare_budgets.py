@@ -165,7 +165,8 @@ class BudgetComparison(comparison.Comparison):
         seed: int,
     ) -> None:
         """Pretrains an arm for a budget, and fine-tunes it, and once random weights."""
-        settings = self._settings(name, batch, rate, self._steps(minutes, cost), seed)
+        steps = self._steps(minutes, cost)
+        settings = self._settings(name, batch, rate, steps, seed)
         digest = self._digest(name, form, settings)
         key = {"arm": name, "minutes": minutes, "seed": seed}
         model_dir = f"{self.folder}/pretrained/{name}_{minutes:g}_seed_{seed}"
@@ -193,9 +194,9 @@ class BudgetComparison(comparison.Comparison):
                 form=form,
                 batch=batch,
                 learning_rate=rate,
-                steps=settings["num_train_steps"],
+                steps=steps,
                 cpu_seconds_per_step=cost,
-                tokens=round(settings["num_train_steps"] * self._tokens_per_step(name, batch)),
+                tokens=round(steps * self._tokens_per_step(name, batch)),
                 cpu_seconds=used,
                 held_out=self._held_out(name, model_dir),
             )

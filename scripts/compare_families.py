@@ -22,7 +22,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from absl import flags
@@ -192,7 +192,7 @@ class FamilyComparison(comparison.Comparison):
         rounding = comparison.rounding(self.precision)
         return comparison.short_hash([learnt, self.precision, documents, *rounding])
 
-    def _digest_of(self, key: dict[str, object], pretraining: str) -> str:
+    def _digest_of(self, key: Mapping[str, object], pretraining: str) -> str:
         """Returns that of pretraining, or of the fine-tuning that follows it."""
         if key["stage"] == "pretraining":
             return pretraining

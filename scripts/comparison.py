@@ -14,7 +14,7 @@ import resource
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from absl import flags
@@ -152,7 +152,7 @@ class Comparison(abc.ABC):
         return short_hash([start, self._finetuning(task), content, *rounding("bfloat16")])
 
     def finetune(
-        self, key: dict[str, object], digest: str, init_checkpoint: str, name: str
+        self, key: Mapping[str, object], digest: str, init_checkpoint: str, name: str
     ) -> None:
         """Fine-tunes with each seed, and keeps the scores on the test set.
 
@@ -238,7 +238,7 @@ class Comparison(abc.ABC):
                 f"{own} cannot be compared: go on there, or give another --results and --output."
             )
 
-    def found(self, key: dict[str, object], digest: str) -> dict | None:
+    def found(self, key: Mapping[str, object], digest: str) -> dict | None:
         """Returns the record of a run, or None.
 
         Args:
@@ -259,7 +259,7 @@ class Comparison(abc.ABC):
                 return record
         return None
 
-    def add(self, key: dict[str, object], digest: str, **figures: object) -> dict:
+    def add(self, key: Mapping[str, object], digest: str, **figures: object) -> dict:
         """Keeps a record, writes the report anew, and returns the record.
 
         Args:

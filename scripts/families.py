@@ -30,7 +30,7 @@ COMMON = {
 WARM_UP = 0.1
 
 
-def _width(hidden: int, embedding: int, heads: int, intermediate: int) -> dict[str, int]:
+def _width(hidden: int, embedding: int, heads: int, intermediate: int) -> dict[str, object]:
     """Returns the settings of a width."""
     return {
         "encoder.hidden_size": hidden,

@@ -55,7 +55,7 @@ class Blocks:
                 f"--documents={self.documents}."
             )
         encoder = load_fast_tokenizer(Path(self.examples, "vocab.txt"), of["lower_case"])
-        texts = []
+        texts: list[np.ndarray | list[int]] = []
         for document in read_documents(self.documents):
             if is_held_out(document.article, of["held_out_fraction"]) == (split == "heldout"):
                 ids, _ = encoder([text.encode() for text in (document.title, *document.sentences)])

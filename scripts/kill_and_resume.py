@@ -43,6 +43,7 @@ def train_and_kill(command: list[str], sent: signal.Signals, lines: int, seconds
       The last step that it printed; 0 if the run was over before.
     """
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None  # as asked above
     said = []
     for line in process.stdout:
         said.append(line)

@@ -73,10 +73,9 @@ def run(
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-        said = []
         for stream in (stdout, stderr):
             stream.seek(0)
-            said.append(stream.read())
+        said = stdout.read(), stderr.read()
     lines = log.read_text("ascii").splitlines() if log.exists() else []
     return Done(code, *said, [line.rstrip() for line in lines])
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 import numpy as np
 import tensorflow as tf
@@ -16,6 +17,7 @@ from scripts.parity_recording import Recorded, of_windows, tensors
 from tfbio.models.head_config import NO_TARGET
 from tfbio.task_types import own_data, task_table
 from tfbio.task_types.features import Features
+from tfbio.task_types.sentence_windows import WordFeatures
 
 # The metrics of each data set: recorded name -> our name; and the factor of the recorded values.
 METRICS = {
@@ -168,7 +170,8 @@ def _compare_outputs(
         # In the recording a row has the logits of its words, in their order.
         own = slice(number, number + 1)
         if recorded.task_type.of_tokens:
-            own = part.arrays["first"][number] + features.words[window]
+            words = cast(WordFeatures, features).words[window]
+            own = part.arrays["first"][number] + words
             expected = expected[: len(own)]
         error = np.abs(logits.numpy()[own].reshape(expected.shape) - expected)
         where = f"{when}, row {row}"
@@ -183,7 +186,7 @@ def _wrong(
 ) -> int:
     """Counts the predictions that differ, except where the logits are equal to 1e-5."""
     if recorded.name == "regression":
-        return int(abs(outputs[0, 0] / recorded.config.regression.scale - predicted) > 1e-5)
+        return int(abs(outputs[0, 0] / recorded.task_type.settings.scale - predicted) > 1e-5)
     if recorded.name == "multilabel":
         unsure = np.abs(logits) < 1e-5
         return int(((outputs[0] > 0.5) != (predicted > 0.5))[~unsure].sum())
@@ -233,7 +236,7 @@ def _scores(recorded: Recorded) -> dict[str, float]:
     if recorded.name == "regression":
         truth = [example.label for example in examples]
         scores["mse"] = float(
-            np.mean(np.square(np.subtract(truth, predicted) / recorded.config.regression.scale))
+            np.mean(np.square(np.subtract(truth, predicted) / recorded.task_type.settings.scale))
         )
     return scores
 
@@ -270,15 +273,16 @@ def _compare_first_step(recorded: Recorded, largest: Largest) -> None:
     number = {variable.ref(): i for i, variable in enumerate(variables)}
     norm_of_all = recorded["step0/global_norm"]
     for variable, names in recorded.named():
-        both = (own[number[variable.ref()]] for own in (trained, precise))
-        both = (tf.convert_to_tensor(gradient).numpy() for gradient in both)
+        both = (
+            tf.convert_to_tensor(own[number[variable.ref()]]).numpy() for own in (trained, precise)
+        )
         parts = (np.split(gradient, len(names), axis=-1) for gradient in both)
         for name, in_training, gradient in zip(names, *parts, strict=True):
             expected = recorded[f"step0/grad/{name}"]
             norm = norm_of_all if recorded.has_zero_gradient(name) else np.linalg.norm(expected)
-            error = np.linalg.norm(gradient - expected) / norm
+            error = float(np.linalg.norm(gradient - expected) / norm)
             largest.add("gradients, each to its norm", error, 3e-6, name)
-            error = np.linalg.norm(in_training - expected) / norm_of_all
+            error = float(np.linalg.norm(in_training - expected) / norm_of_all)
             largest.add("gradients, float32, to all", error, 3e-6, name)
 
 
@@ -288,8 +292,8 @@ def _compare_step(recorded: Recorded, largest: Largest, step: int) -> None:
     rate = finetuner.optimizer.learning_rate(finetuner.optimizer.iterations)
     for variable, names in recorded.named():
         for name in names:
-            expected = recorded[f"step{step}/lr/{name}"]
+            expected = float(recorded[f"step{step}/lr/{name}"])
             error = relative(rate * share(variable), expected)
             largest.add("rates, relative", error, 1e-6, f"step {step}: {name}")
-    error = relative(recorded.take(step), recorded[f"step{step}/loss"])
+    error = relative(recorded.take(step), float(recorded[f"step{step}/loss"]))
     largest.add("losses, relative", error, 1e-5, f"step {step}")

@@ -24,7 +24,7 @@ class Difference(NamedTuple):
 class Largest:
     """Keeps the largest difference of each quantity."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.differences: dict[str, Difference] = {}
 
     def add(self, quantity: str, value: float, limit: float, where: str) -> None:

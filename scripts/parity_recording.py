@@ -9,9 +9,9 @@ import contextlib
 import dataclasses
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 import tensorflow as tf
@@ -38,6 +38,13 @@ class Columns(NamedTuple):
 
     task_type: str
     names: tuple[str, ...] = ()
+
+
+class Written(TypedDict):
+    """What the authors' scorer wrote of each question, by its id."""
+
+    null_odds: dict[str, float]
+    predictions: dict[str, str]
 
 
 KINDS = {
@@ -118,7 +125,7 @@ class Recorded:
         name: str,
         encoder_changes: dict | None = None,
         of_type: dict | None = None,
-        **changes,
+        **changes: object,
     ):
         recorded = json.loads((folder / "config.json").read_text())
         self.folder, self.name, self.own = folder, name, recorded["kinds"][name]
@@ -210,7 +217,7 @@ class Recorded:
         """Returns the rows of a split without those that pad the last batch, int64 [rows]."""
         return np.flatnonzero(self[f"{split}/task_id"] == 0)
 
-    def written(self, when: str) -> dict[str, dict[str, object]]:
+    def written(self, when: str) -> Written:
         """Returns what the authors' scorer wrote of each question at a time, such as "eval0"."""
         return self._answers[f"after_{when.removeprefix('eval')}_steps"]
 
@@ -225,7 +232,9 @@ class Recorded:
         rows = [line.split("\t") for line in text.split("\n") if line]
         rows = rows[len(rows) - self.own["raw_examples"] :]  # without a header
         named = [{"id": "", **dict(zip(self.columns, row, strict=True))} for row in rows]
-        read = {"multilabel": _present, "regression": float}.get(self.name, str)
+        readers: dict[str, Callable[[str], object]]
+        readers = {"multilabel": _present, "regression": float}
+        read = readers.get(self.name, str)
         return [LabelledText(**{**row, "label": read(row["label"])}) for row in named]
 
     def features(self, examples: list) -> Features:
@@ -334,10 +343,10 @@ def _sentence(lines: list[str]) -> TaggedSentence:
     words, tags = zip(*((line.split()[0], line.split()[-1]) for line in lines), strict=True)
     if any(tag[0] == "B" for tag in tags):
         tags = _as_spans(tags)
-    return TaggedSentence("", words, tuple(tags))
+    return TaggedSentence("", words, tags)
 
 
-def _as_spans(tags: tuple[str, ...]) -> list[str]:
+def _as_spans(tags: tuple[str, ...]) -> tuple[str, ...]:
     """Returns the tags that the authors' code writes after it has read tags as spans.
 
     An I after O begins a span. An I of another type does not, and gives the whole span its type.
@@ -349,7 +358,7 @@ def _as_spans(tags: tuple[str, ...]) -> list[str]:
         if tag != "O" and after[0] != "I":
             for place in range(start, number + 1):
                 written[place] = ("B" if place == start else "I") + tag[1:]
-    return written
+    return tuple(written)
 
 
 def _present(labels: str) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from absl import flags
 
@@ -44,10 +44,12 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.planning import hlo_collectives, hlo_cost, mesh_cost, pretraining_cost
 from tfbio.planning import pretraining_cost_on_tpu as tpu_cost
+from tfbio.text.fast_tokenizer import FastTokenizer
 from tfbio.training import devices, precision
 
 if TYPE_CHECKING:
     import tensorflow as tf
+    from _typeshed import DataclassInstance
 
     from tfbio.objectives.masked_language_model import MaskedLanguageModel
 
@@ -254,7 +256,8 @@ def _lower(settings: PretrainingConfig, cores: int, mesh: MeshShape | None = Non
     distribution.optimize_for(settings.run.optimize_for, strategy)
     words = settings.encoder.vocab_size
     # Which tokens these are does not change the program.
-    tokens = SimpleNamespace(cls_id=2, sep_id=3, pad_id=0, mask_id=4, begins_word=[True] * words)
+    ids = SimpleNamespace(cls_id=2, sep_id=3, pad_id=0, mask_id=4, begins_word=[True] * words)
+    tokens = cast(FastTokenizer, ids)
     trainer = Pretrainer(settings, tokens, strategy, _make_teacher(settings, strategy))
     shape = [settings.train_batch_size // (mesh.data if mesh else cores), settings.sequence_length]
     rows = {name: tf.ones(shape, tf.int32) for name in PACKED}
@@ -334,7 +337,7 @@ def _compile(text: str, settings: PretrainingConfig, tpu: str, mesh: MeshShape |
     }
 
 
-def _changed(settings: object, defaults: object) -> dict:
+def _changed(settings: DataclassInstance, defaults: DataclassInstance) -> dict:
     """Returns the fields of a dataclass that differ from another's, nested ones included."""
     changed = {}
     for field in dataclasses.fields(settings):

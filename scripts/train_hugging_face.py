@@ -221,11 +221,11 @@ def main() -> None:
     """Pretrains to the end, or goes on."""
     parser = Parser(__doc__)
     parser.add_argument("--examples", required=True, help="folder that data_prep.examples wrote")
-    texts = parser.add_mutually_exclusive_group(required=True)
-    texts.add_argument(
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument(
         "--documents", help="read blocks of these documents, of which the examples were made"
     )
-    texts.add_argument("--rows", action="store_true", help="read the rows of the examples")
+    source.add_argument("--rows", action="store_true", help="read the rows of the examples")
     parser.add_argument("--model_dir", required=True, help="folder of the run")
     parser.add_argument("--set", action="append", default=[], help="NAME=VALUE of a setting")
     parser.add_argument("--compile", action="store_true", help="compile the step")

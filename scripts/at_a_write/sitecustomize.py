@@ -30,8 +30,8 @@ def _paths(event: str, arguments: tuple) -> tuple:
 
 def _hook(event: str, arguments: tuple) -> None:
     """Logs an event that changes the folder, and sends the signal at line KILLS_AT."""
-    paths = [path for path in _paths(event, arguments) if isinstance(path, str | os.PathLike)]
-    paths = [os.fspath(path) for path in paths]
+    changed = [path for path in _paths(event, arguments) if isinstance(path, str | os.PathLike)]
+    paths = [os.fspath(path) for path in changed]
     if not any(path.startswith(_folder) for path in paths):
         return
     line = " ".join([event, *(path.removeprefix(_folder) for path in paths)])
