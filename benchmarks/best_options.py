@@ -120,8 +120,8 @@ def peak_memory(processes: int = 0) -> float:
     """
     # Not `ru_maxrss`, which begins with the memory of the process that started this one.
     status = Path("/proc/self/status").read_text(encoding="utf-8")
-    own = int(re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE)[1])
-    return (own + processes * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) / _MIB
+    (own,) = re.findall(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE)
+    return (int(own) + processes * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) / _MIB
 
 
 def medians(rows: Sequence[Sequence[float]]) -> list[float]:

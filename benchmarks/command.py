@@ -7,6 +7,7 @@ import importlib.util
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import NoReturn
 
 from tfbio.base import cli, errors
 
@@ -18,7 +19,7 @@ class Parser(argparse.ArgumentParser):
         formatter = argparse.RawDescriptionHelpFormatter
         super().__init__(description=description, formatter_class=formatter, allow_abbrev=False)
 
-    def error(self, message: str) -> None:
+    def error(self, message: str) -> NoReturn:
         """See argparse."""
         raise errors.UsageError(f"{message}: see --help.")
 

@@ -157,7 +157,7 @@ def divide_xml(paths: list[str], folder: Path, citations: int) -> list[Path]:
     """Writes PubMed files anew as files of so many citations each, as there are 1,200 of PubMed."""
     import gzip
 
-    written = []
+    written: list[Path] = []
     for path in paths:
         with gzip.open(path, "rt", encoding="utf-8") as stream:
             part: list[str] = []
@@ -216,7 +216,9 @@ def compare(
       peer: -> units per core-second.
       rounds: how often everything is done.
     """
-    one, two, theirs, speedups, startups, memory = [], [], [], [], [], []
+    one: list[float] = []
+    two: list[float] = []
+    theirs, speedups, startups, memory = [], [], [], []
     for _ in range(rounds):
         theirs.append(peer())
         walls = []
@@ -250,6 +252,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.peer:
         name, *rest = arguments.peer
+        peers: dict[str, Callable[..., tuple[int, float]]]
         peers = {"documents": peer_documents, "examples": peer_examples}
         print(json.dumps(peers[name](*rest)))
         return

@@ -40,6 +40,8 @@ class Engine:
             text=True,
             env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONPATH": path},
         )
+        assert self.process.stdin is not None and self.process.stdout is not None  # as asked above
+        self._requests, self._answers = self.process.stdin, self.process.stdout
 
     def ask(self, request: Any) -> Any:
         """Sends a request and waits for its answer.
@@ -48,9 +50,9 @@ class Engine:
           UserError: the process has ended.
         """
         with contextlib.suppress(BrokenPipeError):  # it has ended, as the next line says
-            self.process.stdin.write(f"{json.dumps(request)}\n")
-            self.process.stdin.flush()
-        line = self.process.stdout.readline()
+            self._requests.write(f"{json.dumps(request)}\n")
+            self._requests.flush()
+        line = self._answers.readline()
         if not line:
             raise UserError(
                 f"an engine ended with exit code {self.process.wait()}; see what it said above."
@@ -60,16 +62,16 @@ class Engine:
     def answers(self) -> Iterator[Any]:
         """Yields all answers of a process that needs no requests; it may end early."""
         with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.close()
-        for line in self.process.stdout:
+            self._requests.close()
+        for line in self._answers:
             yield json.loads(line)
         self.process.wait()
 
     def end(self) -> None:
         """Ends the process, which has no more requests."""
         with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.close()
-        self.process.stdout.close()
+            self._requests.close()
+        self._answers.close()
         self.process.wait()
 
 

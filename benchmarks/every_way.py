@@ -142,7 +142,12 @@ def by_spacy(path: str, articles: Articles, folder: Path) -> Found:
     for doc in spacy.load(folder / "spacy").pipe(articles.texts):
         spans = doc.spans["tfbio"]
         columns = spans, spans.attrs["offsets"], spans.attrs["scores"]
-        found.append([Entity(*own, span.label_, x) for span, own, x in zip(*columns, strict=True)])
+        found.append(
+            [
+                Entity(start, end, span.label_, score)
+                for span, (start, end), score in zip(*columns, strict=True)
+            ]
+        )
     return found
 
 
@@ -201,7 +206,8 @@ def by_signature(signature: Callable, articles: Articles) -> Found:
     """
     import tensorflow as tf
 
-    sentences, found = articles.sentences, [[] for _ in articles.sentences]
+    sentences = articles.sentences
+    found: Found = [[] for _ in sentences]
     order = sorted(range(len(sentences)), key=lambda number: len(sentences[number].text))
     for first in range(0, len(order), _SENTENCES):
         numbers = order[first : first + _SENTENCES]
@@ -265,7 +271,8 @@ def by_client(folder: Path, articles: Articles) -> tuple[Found, list[Tie]]:
     with contextlib.redirect_stdout(None):  # it prints an example
         exec(client.replace("out/onnx", str(folder)), names)
     session = names["session"] = _Recorder(names["session"])
-    found, ties = [], []
+    found: Found = []
+    ties: list[Tie] = []
     for sentence in articles.sentences:
         entities = names["entities"](sentence.text)
         words = names["words_of"](sentence.text)

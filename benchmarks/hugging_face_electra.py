@@ -53,9 +53,9 @@ class HuggingFaceElectra(HuggingFaceStep):
         What is hidden is drawn, if it is not given. Without a mask there is no padding.
         """
         context = {"attention_mask": attention_mask, "token_type_ids": token_type_ids}
-        masked, positions, weights = masked or self.mask(input_ids, attention_mask)
+        shown, positions, weights = masked or self.mask(input_ids, attention_mask)
         ids = input_ids.gather(1, positions)
-        hidden = self.generator.electra(masked, **context).last_hidden_state
+        hidden = self.generator.electra(shown, **context).last_hidden_state
         hidden = self.generator.generator_predictions(at_positions(hidden, positions))
         # A sum of 30,000 probabilities needs float32.
         logits = self.generator.generator_lm_head(hidden).float()
@@ -76,18 +76,32 @@ class HuggingFaceElectra(HuggingFaceStep):
         discriminator_loss = (each * attention_mask).sum() / attention_mask.sum()
         return generator_loss, discriminator_loss
 
-    def loss(self, *batch: torch.Tensor | Masked | None) -> torch.Tensor:
+    def loss(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        token_type_ids: torch.Tensor | None = None,
+        masked: Masked | None = None,
+    ) -> torch.Tensor:
         """Computes the loss of training, float32 [], with the arguments of `losses`."""
-        return self._sum(*self.losses(*batch))
+        return self._sum(*self.losses(input_ids, attention_mask, token_type_ids, masked))
 
     def _sum(self, generator_loss: torch.Tensor, discriminator_loss: torch.Tensor) -> torch.Tensor:
         """Weighs the two losses as the settings say."""
         loss = self.config.generator_weight * generator_loss
         return loss + self.config.discriminator_weight * discriminator_loss
 
-    def step(self, *batch: torch.Tensor | Masked) -> tuple[torch.Tensor, torch.Tensor]:
+    def step(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        token_type_ids: torch.Tensor | None = None,
+        masked: Masked | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Takes one step of training, with the arguments and the results of `losses`."""
-        generator_loss, discriminator_loss = self.losses(*batch)
+        generator_loss, discriminator_loss = self.losses(
+            input_ids, attention_mask, token_type_ids, masked
+        )
         self.update(self._sum(generator_loss, discriminator_loss))
         return generator_loss.detach(), discriminator_loss.detach()
 

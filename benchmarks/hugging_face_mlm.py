@@ -60,7 +60,7 @@ class HuggingFaceMaskedLanguageModel(HuggingFaceStep):
         Args:
           input_ids, attention_mask, token_type_ids: int64 [B, L]. Without a mask there is no
             padding.
-          labels: int64 [B], of the pairs.
+          labels: int64 [B], of the pairs; None for RoBERTa alone.
           masked: what is hidden; None: it is drawn.
         """
         masked = masked or self.mask(input_ids, attention_mask)
@@ -72,12 +72,20 @@ class HuggingFaceMaskedLanguageModel(HuggingFaceStep):
         words = masked_loss(logits, ids, masked.weights)
         if self.pairs is None:
             return words, None
+        assert labels is not None  # see above
         pairs = self.pairs(output.pooler_output)
         return words, torch.nn.functional.cross_entropy(pairs.float(), labels)
 
-    def loss(self, *batch: torch.Tensor | None) -> torch.Tensor:
+    def loss(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        token_type_ids: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        masked: Masked | None = None,
+    ) -> torch.Tensor:
         """Computes the loss of training, float32 [], with the arguments of `losses`."""
-        words, pairs = self.losses(*batch)
+        words, pairs = self.losses(input_ids, attention_mask, token_type_ids, labels, masked)
         return words if pairs is None else words + pairs
 
     def own_loss(
@@ -98,7 +106,9 @@ class HuggingFaceMaskedLanguageModel(HuggingFaceStep):
         """
         masked = masked or self.mask(input_ids, attention_mask)
         counted = torch.zeros_like(input_ids).scatter(1, masked.positions, masked.weights.long())
-        inputs = {"token_type_ids": token_type_ids} if token_type_ids is not None else {}
+        inputs: dict[str, torch.Tensor | None] = {}
+        if token_type_ids is not None:
+            inputs["token_type_ids"] = token_type_ids
         if self.pairs is not None:
             is_bert = isinstance(self.model, transformers.BertForPreTraining)
             inputs["next_sentence_label" if is_bert else "sentence_order_label"] = labels
@@ -116,7 +126,7 @@ def family_of(config: PretrainingConfig) -> str:
 
 def model_config(family: str, config: EncoderConfig, pad_id: int) -> transformers.PreTrainedConfig:
     """Returns the settings of an encoder under their names in `transformers`."""
-    own = {}
+    own: dict[str, float] = {}
     if family == "Albert":
         own["embedding_size"] = config.embedding_size
         own["classifier_dropout_prob"] = 0.0  # as in ALBERT's own code

@@ -19,7 +19,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from benchmarks.hugging_face_mlm import HuggingFaceMaskedLanguageModel
 from benchmarks.pretraining_shapes import Shape
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
+_CORES = os.cpu_count() or 1
 # Read before the clock starts.
 _PAIR_BATCHES = 200
 
@@ -69,8 +70,8 @@ def _changes(shape: Shape, compiles: bool) -> list[dict[str, Any]]:
     """Returns the options to try, in their order, torch.compile only if `compiles`."""
     changes: list[dict[str, Any]] = [{"packed": False, "pad_to_longest": True}]
     changes += [{"attention": "eager"}]
-    if os.cpu_count() > 1:
-        changes += [{"threads": os.cpu_count() // 2}]
+    if _CORES > 1:
+        changes += [{"threads": _CORES // 2}]
     changes += [{"passes": passes} for passes in (2, 4) if shape.batch_size % passes == 0]
     if shape.objective == "mlm":
         changes += [{"all_positions": True}]
@@ -110,7 +111,9 @@ class Training:
             self._ids, self._mask = hugging_face_data.documents(
                 folder, shape.sequence_length, tokenizer.pad_id
             )
-        self._loss = self._model.own_loss if options.all_positions else self._model.loss
+        self._loss: Callable[..., torch.Tensor]
+        # ELECTRA has no other one, see `_changes`.
+        self._loss = getattr(self._model, "own_loss" if options.all_positions else "loss")
         if options.compiled:
             self._loss = torch.compile(self._loss)
         self._rng = np.random.default_rng(0)
@@ -160,7 +163,7 @@ def search(
             rates.append(tokens / (time.perf_counter() - start))
         return max(rates)
 
-    begin = Options(os.cpu_count(), packed=not shape.pairs)
+    begin = Options(_CORES, packed=not shape.pairs)
     yield from best_options.search(begin, _changes(shape, compiles), measure)
 
 

@@ -34,9 +34,11 @@ class HuggingFaceStep(torch.nn.Module):
       bfloat16: whether the losses are computed under autocast to bfloat16.
     """
 
+    special_ids: torch.Tensor
+
     def __init__(self, config: PretrainingConfig, encoder: FastTokenizer, bfloat16: bool = False):
         super().__init__()
-        self.config, self.mask_id, self.bfloat16 = config, encoder.mask_id, bfloat16
+        self.config, self.mask_id, self.autocasts = config, encoder.mask_id, bfloat16
         special_ids = torch.tensor([encoder.cls_id, encoder.sep_id, encoder.pad_id])
         self.register_buffer("special_ids", special_ids)
 
@@ -44,12 +46,13 @@ class HuggingFaceStep(torch.nn.Module):
         """Draws the weights and makes the optimizer, once the models are there."""
         # `transformers` draws from a normal distribution that is not truncated as BERT's is.
         deviation = self.config.encoder.initializer_range
+        limit = 2 * deviation
         for parameter in self.parameters():
             if parameter.dim() > 1:
-                limits = {"a": -2 * deviation, "b": 2 * deviation}
-                torch.nn.init.trunc_normal_(parameter, std=deviation, **limits)
+                torch.nn.init.trunc_normal_(parameter, std=deviation, a=-limit, b=limit)
         self.train()
-        decayed, others = [], []
+        decayed: list[torch.nn.Parameter] = []
+        others: list[torch.nn.Parameter] = []
         for name, parameter in self.named_parameters():
             decays = self.config.decay_all or not ("LayerNorm" in name or "bias" in name)
             (decayed if decays else others).append(parameter)
@@ -125,7 +128,7 @@ class HuggingFaceStep(torch.nn.Module):
         parts = [[None] * passes if each is None else each.chunk(passes) for each in batch]
         total = torch.zeros([])
         for part in zip(*parts, strict=True):
-            with torch.autocast("cpu", torch.bfloat16, enabled=self.bfloat16):
+            with torch.autocast("cpu", torch.bfloat16, enabled=self.autocasts):
                 mean = loss(*part) / passes
             mean.backward()
             total += mean.detach()

@@ -29,6 +29,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -39,6 +40,13 @@ from tfbio.base.manifests import Manifest, read_manifest
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.text import vocabularies
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from benchmarks.hugging_face_electra import HuggingFaceElectra
+    from tfbio.objectives.masking import MaskedBatch
+    from tfbio.objectives.pretrainer import Pretrainer
 
 ROOT = Path(__file__).resolve().parents[1]
 # By --against the two engines.
@@ -77,7 +85,7 @@ def settings(
 ) -> PretrainingConfig:
     """Returns ELECTRA-small's settings, with its peak learning rate and a short warm-up."""
     of_examples = read_manifest(examples, "examples").settings
-    overrides = {
+    own = {
         "encoder.vocab_size": of_examples["vocab_size"],
         "sequence_length": of_examples["sequence_length"],
         "train_batch_size": batch_size,
@@ -85,7 +93,7 @@ def settings(
         "num_warmup_steps": steps // 6,
         "seed": seed,
     }
-    overrides = [f"{name}={value}" for name, value in overrides.items()]
+    overrides = [f"{name}={value}" for name, value in own.items()]
     small = str(ROOT / "hparams" / "small.json")
     return config.load(PretrainingConfig, small, overrides + changes)
 
@@ -93,7 +101,7 @@ def settings(
 # --- The engines, each in a process of its own ---------------------------------------------------
 
 
-Train = Callable[[int], tuple[float, float]]  # so many steps -> mean losses
+Train = Callable[[int], tuple[float, ...]]  # so many steps -> the mean of each of LOSSES
 
 
 def tfbio_engine(settings: PretrainingConfig, examples: str) -> Train:
@@ -111,7 +119,7 @@ def tfbio_engine(settings: PretrainingConfig, examples: str) -> Train:
         trainer.strategy, lambda _: batches(settings, examples)
     )
 
-    def train(steps: int) -> tuple[float, float]:
+    def train(steps: int) -> tuple[float, ...]:
         output = trainer.train(tf.constant(steps))
         return tuple(float(output[name]) for name in LOSSES)
 
@@ -132,7 +140,7 @@ def one_format(settings: PretrainingConfig, examples: str, precision: str) -> Tr
     trainer = Pretrainer(settings, encoder, strategy)
     trainer.train_dataset = batches(settings, examples)
 
-    def train(steps: int) -> tuple[float, float]:
+    def train(steps: int) -> tuple[float, ...]:
         output = trainer.train(tf.constant(steps))
         return tuple(float(output[name]) for name in LOSSES)
 
@@ -149,13 +157,13 @@ def hugging_face_engine(settings: PretrainingConfig, examples: str) -> Train:
     ours, model = both(settings, examples)
 
     @tf.function
-    def hide(batch, step):
+    def hide(batch: dict[str, tf.Tensor], step: tf.Tensor) -> MaskedBatch:
         seed, _ = ours.seeds(TRAINING_STREAM, step)
         return ours.mask(batch, seed, step)
 
     own = enumerate(batches(settings, examples))
 
-    def train(steps: int) -> tuple[float, float]:
+    def train(steps: int) -> tuple[float, ...]:
         losses = []
         for _ in range(steps):
             step, batch = next(own)
@@ -173,7 +181,7 @@ def hugging_face_engine(settings: PretrainingConfig, examples: str) -> Train:
     return train
 
 
-def both(settings: PretrainingConfig, examples: str):
+def both(settings: PretrainingConfig, examples: str) -> tuple[Pretrainer, HuggingFaceElectra]:
     """Makes tfbio's trainer and Hugging Face's model, with weights by the seed."""
     import torch
 
@@ -188,7 +196,7 @@ def both(settings: PretrainingConfig, examples: str):
     return trainer, hugging_face_electra.HuggingFaceElectra(settings, encoder)
 
 
-def batches(settings: PretrainingConfig, examples: str):
+def batches(settings: PretrainingConfig, examples: str) -> tf.data.Dataset:
     """Returns the batches that `run_pretraining.py` would train on."""
     from tfbio.runs import pretraining_data
 
@@ -225,6 +233,7 @@ def curve(engine: str, seed: int, flags: argparse.Namespace) -> Iterator[list[fl
         text=True,
         env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"},
     )
+    assert process.stdout is not None  # as asked above
     for line in process.stdout:
         yield json.loads(line)
     if process.wait():
@@ -296,7 +305,7 @@ def run_all(flags: argparse.Namespace) -> np.ndarray:
     Returns:
       float64 [engines, seeds, points, 3]: steps, generator's loss, discriminator's loss.
     """
-    cores = queue.SimpleQueue()
+    cores: queue.SimpleQueue[int] = queue.SimpleQueue()
     for core in os.sched_getaffinity(0):
         cores.put(core)
 

@@ -26,12 +26,14 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 
 from benchmarks.command import Parser, count, run
 from tfbio.base import config
 from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.text.fast_tokenizer import FastTokenizer
 from tfbio.training import cpu_bfloat16
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -49,7 +51,7 @@ PRECISIONS = ("float32", "bfloat16")
 def settings_of(shape: str) -> PretrainingConfig:
     """Returns the settings of a shape."""
     hparams, length, batch_size = SHAPES[shape]
-    overrides = {
+    changes = {
         "sequence_length": length,
         "final_sequence_length": 0,
         "train_batch_size": batch_size,
@@ -57,8 +59,8 @@ def settings_of(shape: str) -> PretrainingConfig:
     }
     if shape in NARROW:
         size = NARROW[shape]
-        overrides |= {"encoder.hidden_size": size, "encoder.intermediate_size": 4 * size}
-    overrides = [f"{name}={value}" for name, value in overrides.items()]
+        changes |= {"encoder.hidden_size": size, "encoder.intermediate_size": 4 * size}
+    overrides = [f"{name}={value}" for name, value in changes.items()]
     return config.load(PretrainingConfig, str(ROOT / "hparams" / hparams), overrides)
 
 
@@ -82,14 +84,15 @@ def measure(shape: str, rounds: int, precisions: tuple[str, ...]) -> None:
     words, size = settings.encoder.vocab_size, (settings.train_batch_size, settings.sequence_length)
     ids = tf.constant(np.random.default_rng(0).integers(5, words, size), tf.int32)
     batch = {"input_ids": ids, "input_mask": tf.ones_like(ids), "segment_ids": tf.zeros_like(ids)}
-    tokens = SimpleNamespace(cls_id=2, sep_id=3, pad_id=0, mask_id=4, begins_word=[True] * words)
+    special = SimpleNamespace(cls_id=2, sep_id=3, pad_id=0, mask_id=4, begins_word=[True] * words)
+    tokens = cast(FastTokenizer, special)
     made = {}
     for precision in precisions:
         set_precision(precision, strategy, settings.encoder.hidden_size)
         made[precision] = Pretrainer(settings, tokens, strategy)
         made[precision].train_dataset = tf.data.Dataset.from_tensors(batch).repeat()
         made[precision].train(1)  # compiles
-    seconds = {precision: [] for precision in precisions}
+    seconds: dict[str, list[float]] = {precision: [] for precision in precisions}
     for _ in range(rounds):
         for precision, pretrainer in made.items():
             start = time.process_time()
@@ -100,7 +103,7 @@ def measure(shape: str, rounds: int, precisions: tuple[str, ...]) -> None:
 
 def kernels(lines: list[str]) -> str:
     """Returns the kernels of products in bfloat16, by the share of their time in oneDNN's lines."""
-    spent: collections.Counter[str] = collections.Counter()
+    spent: collections.defaultdict[str, float] = collections.defaultdict(float)
     for line in lines:
         fields = line.split(",")
         is_product = "exec" in fields and {"matmul", "inner_product"} & set(fields)
@@ -108,7 +111,8 @@ def kernels(lines: list[str]) -> str:
             kind = next(x for x in fields if x in ("matmul", "inner_product"))
             spent[f"`{fields[fields.index(kind) + 1]}`"] += float(fields[-1])
     total = sum(spent.values())
-    return ", ".join(f"{name} {time / total:.0%}" for name, time in spent.most_common(3))
+    most = sorted(spent.items(), key=lambda kernel: kernel[1], reverse=True)[:3]
+    return ", ".join(f"{name} {time / total:.0%}" for name, time in most)
 
 
 def row(cpu: str, shape: str, rounds: int) -> str:

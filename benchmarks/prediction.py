@@ -166,8 +166,8 @@ def compare(folder: Path, flags: argparse.Namespace) -> None:
         rows[name] = engine_process.Engine(_MODULE, *arguments)
     measured = measure(rows, flags.rounds)
     scores = {name: engine.ask("test") for name, engine in rows.items()}
-    for engine in rows.values():
-        engine.end()
+    for each in rows.values():
+        each.end()
     abstracts, test = (prediction_data.read(folder, name) for name in ("abstracts", "test"))
     print(
         f"\n{len(abstracts.texts):,} abstracts of {sum(map(len, abstracts.sentences)):,} "

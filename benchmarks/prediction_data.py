@@ -45,7 +45,7 @@ class Texts(NamedTuple):
 
     def first(self, number: int) -> Texts:
         """Returns the first texts alone."""
-        return Texts(*(each[:number] for each in self))
+        return Texts(self.texts[:number], self.sentences[:number], self.entities[:number])
 
 
 def read(folder: Path, name: str) -> Texts:

@@ -175,7 +175,8 @@ def spans_of(tags: Sequence[str], words: Sequence[Span]) -> list[Span]:
 
     An I that continues no entity of its type begins one.
     """
-    spans, before = [], "O"
+    spans: list[Span] = []
+    before = "O"
     for tag, (start, end) in zip(tags, words, strict=True):
         if tag[0] == "I" and before != "O" and before[1:] == tag[1:]:
             spans[-1] = (spans[-1][0], end)
@@ -215,10 +216,8 @@ def _spacy(folder: Path, precision: str, options: Options) -> Annotate:
     nlp = spacy.load(folder / "spacy")
 
     def annotate(texts: Texts) -> list[list[Span]]:
-        own = {"batch_size": options.batch_size, "n_process": options.processes}
-        return [
-            [(x.start_char, x.end_char) for x in doc.ents] for doc in nlp.pipe(texts.texts, **own)
-        ]
+        read = nlp.pipe(texts.texts, batch_size=options.batch_size, n_process=options.processes)
+        return [[(x.start_char, x.end_char) for x in doc.ents] for doc in read]
 
     return annotate
 

@@ -102,6 +102,7 @@ def serve(flags: argparse.Namespace) -> None:
     `--before` asks an older version of this command in the same way.
     """
     shape, folder = SHAPES[flags.shape[0]], Path(flags.folder)
+    peak: Callable[[], float]
     if flags.engine == "tfbio":
         precision = flags.precision[0] if flags.precision else "float32"
         train, peak = tfbio_engine(shape, folder, precision), devices.measured_peak
@@ -203,8 +204,8 @@ def compare(name: str, folder: Path, flags: argparse.Namespace) -> None:
     for _ in range(flags.rounds):
         for row, turns in measured.items():
             turns.append(rows[row].engine.ask(shape.steps))
-    for row in rows.values():
-        row.engine.end()
+    for each in rows.values():
+        each.engine.end()
     print(f"\n## {name}: {shape.batch_size} sequences of {shape.sequence_length}\n")
     print("\n".join(table(shape, folder, rows, measured)), flush=True)
     from benchmarks import hugging_face_pretraining as hugging_face

@@ -41,7 +41,7 @@ class Shape:
 
     def config(self, vocab_size: int, precision: str = "float32") -> PretrainingConfig:
         """Returns the settings of `hparams`, for one phase at this length."""
-        overrides = {
+        settings = {
             "encoder.vocab_size": vocab_size,
             "sequence_length": self.sequence_length,
             "final_sequence_length": 0,
@@ -51,7 +51,7 @@ class Shape:
             "run.precision": precision,
             "gradient_clip_groups": 1,  # as all that it is compared with
         }
-        overrides = [f"{name}={value}" for name, value in overrides.items()]
+        overrides = [f"{name}={value}" for name, value in settings.items()]
         overrides += self.changes
         return config.load(PretrainingConfig, str(ROOT / "hparams" / self.hparams), overrides)
 

@@ -69,7 +69,7 @@ def read(name: str) -> tuple[dict, dict[str, str]]:
     """Reads a recipe's file: its settings by their names, groups flat, and their sources."""
     values = json.loads((HPARAMS / f"{name}.json").read_text(encoding="utf-8"))
     sources = values.pop("sources")
-    flat = {}
+    flat: dict[str, object] = {}
     for key, value in values.items():
         inner = value.items() if isinstance(value, dict) else [("", value)]
         flat |= {f"{key}.{each}" if each else key: number for each, number in inner}

@@ -123,7 +123,9 @@ def detokenize(tokens: Sequence[str]) -> str:
 
 def _conll(path: Path) -> Iterator[tuple[str, list[list[str]]]]:
     """Yields (first line, sentences) for each document of a file with a token on each line."""
-    head, document, sentence = "", [], []
+    head = ""
+    document: list[list[str]] = []
+    sentence: list[str] = []
     for line in itertools.chain(_lines(path), ["", "-DOCSTART-"]):
         token = line.split("\t")[0]
         if token.startswith("-DOCSTART-"):
@@ -266,8 +268,8 @@ def main(argv: list[str]) -> None:
     if flag.shared and not os.path.isdir(flag.shared):
         raise errors.UserError(f"--shared={flag.shared}: there is no such folder.")
     for name in (*splitters.BEST_FIRST, *PEERS):
-        there = importlib.util.find_spec(name)
-        print(f"- {name} {importlib.metadata.version(name) if there else 'is not installed'}")
+        found = importlib.util.find_spec(name)
+        print(f"- {name} {importlib.metadata.version(name) if found else 'is not installed'}")
     print()
     installed = installed_splitters()
     corpora = []

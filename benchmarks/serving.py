@@ -32,7 +32,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.command import Parser, count, run
@@ -153,7 +153,7 @@ class Client:
             return self._drip(kind, body.encode())
         if kind == "health":
             return self._request("GET", self._rng.choice(("/health/live", "/health/ready")))
-        bodies = {
+        bodies: dict[str, bytes | Iterator[bytes]] = {
             "valid": body.encode(),
             "wrong": self._rng.choice(_WRONG),
             "lone surrogates": self._rng.choice(_SURROGATES),
@@ -166,7 +166,13 @@ class Client:
             headers = {"Content-Type": "text/plain"}
         return self._request("POST", "/annotate", bodies[kind], headers)
 
-    def _request(self, method: str, path: str, body=None, headers=None) -> tuple[int, bytes]:
+    def _request(
+        self,
+        method: str,
+        path: str,
+        body: bytes | Iterator[bytes] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, bytes]:
         """Sends a request on the connection that is kept."""
         if self._kept is None:
             self._kept = http.client.HTTPConnection("127.0.0.1", self._port, timeout=300)
@@ -242,6 +248,7 @@ def server(path: str) -> Iterator[tuple[subprocess.Popen, int]]:
     command += [f"--body_seconds={_BODY_SECONDS}", "--set=run.precision=float32"]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
+        assert process.stdout is not None  # as asked above
         line = process.stdout.readline()
         if not line:
             raise UserError(f"the server ended with exit code {process.wait()}; see above.")
