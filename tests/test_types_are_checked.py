@@ -1,4 +1,4 @@
-"""`mypy` checks all packages: a wrong call is an error."""
+"""`mypy` checks all packages, scripts and benchmarks: a wrong call is an error."""
 
 import os
 import shutil
@@ -23,14 +23,26 @@ PLANTED = {
         "    return splitters.load(3)\n",
         'Argument 1 to "load" has incompatible type "int"; expected "str"',
     ),
+    "scripts": (
+        "from scripts.scores import interval\n\n\n"
+        "def planted() -> object:\n"
+        "    return interval(3)\n",
+        'Argument 1 to "interval" has incompatible type "int"; expected "Sequence[float]"',
+    ),
+    "benchmarks": (
+        "from benchmarks.best_options import medians\n\n\n"
+        "def planted() -> object:\n"
+        "    return medians(3)\n",
+        'Argument 1 to "medians" has incompatible type "int"; expected "Sequence[Sequence[float]]"',
+    ),
 }
 
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a folder with a copy of the packages and of the settings of mypy."""
+    """Returns a folder with a copy of what mypy reads, and of its settings."""
     folder = tmp_path_factory.mktemp("copied")
-    for package in ("tfbio", "data_prep"):
+    for package in ("tfbio", "data_prep", "scripts", "benchmarks"):
         shutil.copytree(ROOT / package, folder / package)
     for file in ("pyproject.toml", "run_finetuning.py", "run_pretraining.py"):
         shutil.copy(ROOT / file, folder)
