@@ -61,6 +61,18 @@ def pytest_collection_finish():
     gc.set_threshold(50_000, 20, 100)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def garbage_of_a_module():
+    """What is left of a module's graphs goes, and the rest is not looked through again.
+
+    After some modules a search of all of it takes 15 seconds, and code that is tested may ask for
+    one as it ends each of its runs.
+    """
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_terminal_summary(terminalreporter):
     """Says what was left out for lack of data, of all workers of pytest-xdist together."""
     skipped = terminalreporter.stats.get("skipped", [])
