@@ -6,6 +6,8 @@ of `tfbio.objectives.electra`.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import transformers
 
@@ -76,32 +78,18 @@ class HuggingFaceElectra(HuggingFaceStep):
         discriminator_loss = (each * attention_mask).sum() / attention_mask.sum()
         return generator_loss, discriminator_loss
 
-    def loss(
-        self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        token_type_ids: torch.Tensor | None = None,
-        masked: Masked | None = None,
-    ) -> torch.Tensor:
+    def loss(self, *batch: Any) -> torch.Tensor:
         """Computes the loss of training, float32 [], with the arguments of `losses`."""
-        return self._sum(*self.losses(input_ids, attention_mask, token_type_ids, masked))
+        return self._sum(*self.losses(*batch))
 
     def _sum(self, generator_loss: torch.Tensor, discriminator_loss: torch.Tensor) -> torch.Tensor:
         """Weighs the two losses as the settings say."""
         loss = self.config.generator_weight * generator_loss
         return loss + self.config.discriminator_weight * discriminator_loss
 
-    def step(
-        self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        token_type_ids: torch.Tensor | None = None,
-        masked: Masked | None = None,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def step(self, *batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """Takes one step of training, with the arguments and the results of `losses`."""
-        generator_loss, discriminator_loss = self.losses(
-            input_ids, attention_mask, token_type_ids, masked
-        )
+        generator_loss, discriminator_loss = self.losses(*batch)
         self.update(self._sum(generator_loss, discriminator_loss))
         return generator_loss.detach(), discriminator_loss.detach()
 

@@ -6,6 +6,8 @@ are those of `tfbio.objectives.masked_language_model`.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import transformers
 
@@ -76,16 +78,9 @@ class HuggingFaceMaskedLanguageModel(HuggingFaceStep):
         pairs = self.pairs(output.pooler_output)
         return words, torch.nn.functional.cross_entropy(pairs.float(), labels)
 
-    def loss(
-        self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        token_type_ids: torch.Tensor | None = None,
-        labels: torch.Tensor | None = None,
-        masked: Masked | None = None,
-    ) -> torch.Tensor:
+    def loss(self, *batch: Any) -> torch.Tensor:
         """Computes the loss of training, float32 [], with the arguments of `losses`."""
-        words, pairs = self.losses(input_ids, attention_mask, token_type_ids, labels, masked)
+        words, pairs = self.losses(*batch)
         return words if pairs is None else words + pairs
 
     def own_loss(
