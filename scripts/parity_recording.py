@@ -41,7 +41,7 @@ class Columns(NamedTuple):
 
 
 class Written(TypedDict):
-    """What the authors' scorer wrote of each question, by its id."""
+    """Holds what the authors' scorer wrote of each question, by its id."""
 
     null_odds: dict[str, float]
     predictions: dict[str, str]

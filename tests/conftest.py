@@ -63,10 +63,9 @@ def pytest_collection_finish():
 
 @pytest.fixture(scope="module", autouse=True)
 def garbage_of_a_module():
-    """What is left of a module's graphs goes, and the rest is not looked through again.
+    """Removes what is left of a module's graphs, and keeps the rest out of later searches.
 
-    After some modules a search of all of it takes 15 seconds, and code that is tested may ask for
-    one as it ends each of its runs.
+    A process comes to hold many objects, and a sweep asks for a search of all after each setting.
     """
     yield
     gc.collect()
