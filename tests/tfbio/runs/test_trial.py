@@ -95,6 +95,7 @@ save = Checkpointer.save
 def save_and_send(self):
     save(self)
     if self._step == step:
+        Checkpointer.save = save  # the run ends with another save, and a second Ctrl-C ends it
         os.kill(os.getpid(), sent)
 
 Checkpointer.save = save_and_send
