@@ -3,12 +3,12 @@
 import dataclasses
 import importlib
 import json
+import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -244,10 +244,15 @@ def ctrl_c_flags(examples_folder, model_dir):
     ]
 
 
-def start(*flags):
-    """Starts the command, whose stdout and stderr are one stream."""
-    command = [sys.executable, "run_pretraining.py", *flags]
-    return forked.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+def start(*flags, program="run_pretraining.py"):
+    """Starts the command, or a program that runs it; stdout and stderr are one stream."""
+    return forked.Popen(
+        [sys.executable, program, *flags],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
 
 
 def read_until(text, process):
@@ -270,17 +275,35 @@ def test_ctrl_c_saves_and_the_run_continues(examples_folder, tmp_path):
     assert "holds a run with num_train_steps = 100000" in done.stderr
 
 
+# Presses Ctrl-C as the second loop of steps begins.
+CTRL_C_IN_THE_SECOND_LOOP = """
+import os, runpy, signal, sys
+from tfbio.training.trainer import Trainer
+
+fit = Trainer.fit
+
+def fit_and_send(self, step, until, train, *others, **options):
+    def send_and_train(steps):
+        if steps > 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return train(steps)
+
+    return fit(self, step, until, send_and_train, *others, **options)
+
+Trainer.fit = fit_and_send
+sys.argv = ["run_pretraining.py", *sys.argv[1:]]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
 def test_a_second_ctrl_c_ends_the_run_at_once(examples_folder, tmp_path):
     """Not only at the end of the loop, which here has so many steps that it takes hours."""
+    program = tmp_path / "program.py"
+    program.write_text(CTRL_C_IN_THE_SECOND_LOOP)
     flags = ctrl_c_flags(examples_folder, tmp_path / "model")
     flags += ["--set=run.steps_per_loop=100000", "--set=run.eval_every_steps=100000"]
     flags += ["--set=run.save_checkpoints_steps=100000", "--set=run.keep_checkpoints_at=[1]"]
-    with start(*flags) as process:
-        while not (tmp_path / "model" / "checkpoint").exists():  # written last
-            assert process.poll() is None, process.stdout.read()
-            time.sleep(0.1)
-        time.sleep(1)  # the second loop has begun
-        process.send_signal(signal.SIGINT)
+    with start(*flags, program=program) as process:
         read_until("Ctrl-C: the run is saved after this loop of steps", process)
         process.send_signal(signal.SIGINT)
         said = process.stdout.read()
