@@ -11,6 +11,8 @@ from typing import NoReturn
 
 from tfbio.base import cli, errors
 
+PRECISIONS = ("float32", "bfloat16")
+
 
 class Parser(argparse.ArgumentParser):
     """Prints a description as it stands, and ends a mistake as the other commands do."""
@@ -22,6 +24,16 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """See argparse."""
         raise errors.UsageError(f"{message}: see --help.")
+
+
+def add_precision(parser: argparse.ArgumentParser) -> None:
+    """Adds the flag --precision, a list of formats to measure; None for both."""
+    parser.add_argument(
+        "--precision",
+        choices=PRECISIONS,
+        action="append",
+        help="only in this format; may be repeated (default: both)",
+    )
 
 
 def count(text: str) -> int:

@@ -30,7 +30,7 @@ from typing import cast
 
 import numpy as np
 
-from benchmarks.command import Parser, count, run
+from benchmarks.command import PRECISIONS, Parser, count, run
 from tfbio.base import config
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.text.fast_tokenizer import FastTokenizer
@@ -45,7 +45,6 @@ SHAPES = {"small_128": ("small.json", 128, 16), "base_128": ("base.json", 128, 4
 NARROW = {f"hidden_{size}": size for size in (64, 128)}
 SHAPES |= {name: SHAPES["small_128"] for name in NARROW}
 PRODUCT = "product"
-PRECISIONS = ("float32", "bfloat16")
 
 
 def settings_of(shape: str) -> PretrainingConfig:

@@ -6,7 +6,7 @@
 Prints a Markdown table of abstracts per second, with the entity F1 on a test set and the most
 resident memory of each engine:
 
-- tfbio, by `tfbio.load`, in float32 and in bfloat16;
+- tfbio, by `tfbio.load`, in float32 and in bfloat16 (--precision for one of them);
 - Hugging Face's pipeline("token-classification") with the same weights, in both formats;
 - ONNX Runtime with the same weights, as `tfbio convert --format=onnx` writes them;
 - spaCy with a small model of scispaCy's architecture (en_ner_bc5cdr_md, without vectors of words),
@@ -46,7 +46,7 @@ from typing import NamedTuple
 
 from benchmarks import best_options, engine_process, prediction_data, prediction_engines, spacy_ner
 from benchmarks.best_options import Tried
-from benchmarks.command import Parser, count, require, run
+from benchmarks.command import PRECISIONS, Parser, add_precision, count, require, run
 from benchmarks.engine_process import ROOT
 from benchmarks.prediction_engines import ENGINES, Options
 from tfbio.base import path_checks
@@ -83,15 +83,15 @@ def serve(flags: argparse.Namespace) -> None:
 
     With --search it tries options instead, and tells of each.
     """
-    folder = Path(flags.folder)
+    folder, precision = Path(flags.folder), flags.precision[0]
     texts = {name: prediction_data.read(folder, name) for name in ("abstracts", "test")}
     if flags.search:
-        own = (flags.engine, folder, flags.precision, texts["abstracts"], flags.compile)
+        own = (flags.engine, folder, precision, texts["abstracts"], flags.compile)
         for tried in prediction_engines.search(*own):
             engine_process.tell(tried)
         return
     options = Options(**json.loads(flags.options or "{}"))
-    annotate = ENGINES[flags.engine].make(folder, flags.precision, options)
+    annotate = ENGINES[flags.engine].make(folder, precision, options)
 
     def answer(name: str) -> Turn | float:
         start = time.perf_counter()
@@ -153,12 +153,13 @@ def table(abstracts: int, measured: dict[str, list[Turn]], scores: dict[str, flo
 
 def compare(folder: Path, flags: argparse.Namespace) -> None:
     """Prints the tables."""
+    chosen = [row for row in _ROWS if row[1] in (flags.precision or PRECISIONS)]
     tried = {
         f"{engine}, {precision}": find_best(engine, precision, folder, flags.compile)
-        for engine, precision in _ROWS
+        for engine, precision in chosen
     }
     rows = {}
-    for engine, precision in _ROWS:
+    for engine, precision in chosen:
         name = f"{engine}, {precision}"
         options = best_options.best_of(tried[name]).options if tried[name] else {}
         arguments = [f"--engine={engine}", f"--precision={precision}", f"--folder={folder}"]
@@ -192,6 +193,7 @@ def main() -> None:
         help="folder with train.tsv, dev.tsv and test.tsv, each perhaps with .gz "
         "(default: BC5-chem, as it is in this repository)",
     )
+    add_precision(parser)
     parser.add_argument("--abstracts", type=count, default=1_000, help="default: 1000")
     parser.add_argument("--test_sentences", type=count, help="of test.tsv (default: all)")
     parser.add_argument("--rounds", type=count, default=5, help="turns of each engine (default: 5)")
@@ -208,7 +210,6 @@ def main() -> None:
         help="try torch.compile (default: yes)",
     )
     parser.add_argument("--engine", choices=ENGINES, help=argparse.SUPPRESS)
-    parser.add_argument("--precision", help=argparse.SUPPRESS)
     parser.add_argument("--options", help=argparse.SUPPRESS)
     parser.add_argument("--search", action="store_true", help=argparse.SUPPRESS)
     flags = parser.parse_args()

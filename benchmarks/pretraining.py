@@ -51,14 +51,13 @@ from typing import NamedTuple
 
 from benchmarks import best_options, engine_process
 from benchmarks.best_options import Tried
-from benchmarks.command import Parser, count, require, run
+from benchmarks.command import PRECISIONS, Parser, add_precision, count, require, run
 from benchmarks.engine_process import Engine
 from benchmarks.pretraining_shapes import PARALLEL_PARTS, SHAPES, TRIAL, Shape, prepare
 from tfbio.base.errors import UserError
 from tfbio.objectives import objective_cost
 from tfbio.training import devices
 
-PRECISIONS = ("float32", "bfloat16")
 MODULE = "benchmarks.pretraining"
 
 # --- The engines, each in a process of its own ---------------------------------------------------
@@ -268,12 +267,7 @@ def main() -> None:
         action="append",
         help=f"only this one; may be repeated (default: all but {TRIAL}, a model of no use)",
     )
-    parser.add_argument(
-        "--precision",
-        choices=PRECISIONS,
-        action="append",
-        help="only in this format; may be repeated (default: both)",
-    )
+    add_precision(parser)
     parser.add_argument("--rounds", type=count, default=5, help="turns of each engine (default: 5)")
     parser.add_argument("--folder", help="keep what is prepared here, or find it here")
     parser.add_argument("--before", help="root of another checkout of tfbio to measure, too")

@@ -67,6 +67,7 @@ def test_a_package_that_is_missing_is_named(benchmark, examples_folder, tmp_path
         ("pretraining", "--folder=README.md", "README.md"),
         ("pretraining", "--before=docs", "--before=docs is no checkout of tfbio: give its root."),
         ("prediction", "--model=nowhere", "--model=nowhere: there is no such folder"),
+        ("prediction", "--precision=x", "argument --precision: invalid choice: 'x'"),
         ("prediction", "--data_dir=docs", "--data_dir=docs has no train.tsv, nor train.tsv.gz."),
         ("sentence_pairs", "--examples=nowhere --output=new", "nowhere"),
         ("sentence_pairs", "--examples=nowhere", "arguments are required: --output: see --help"),
