@@ -46,6 +46,9 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / package, folder / package)
     for file in ("pyproject.toml", "run_finetuning.py", "run_pretraining.py"):
         shutil.copy(ROOT / file, folder)
+    cache = ROOT / ".mypy_cache"
+    if cache.is_dir():  # of `make check`
+        shutil.copytree(cache, folder / "cache")
     return folder
 
 
