@@ -3,7 +3,6 @@
 import dataclasses
 import importlib
 import json
-import os
 import re
 import shutil
 import signal
@@ -246,13 +245,8 @@ def ctrl_c_flags(examples_folder, model_dir):
 
 def start(*flags, program="run_pretraining.py"):
     """Starts the command, or a program that runs it; stdout and stderr are one stream."""
-    return forked.Popen(
-        [sys.executable, program, *flags],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    command = [sys.executable, program, *flags]
+    return forked.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def read_until(text, process):
@@ -278,6 +272,8 @@ def test_ctrl_c_saves_and_the_run_continues(examples_folder, tmp_path):
 # Presses Ctrl-C as the second loop of steps begins.
 CTRL_C_IN_THE_SECOND_LOOP = """
 import os, runpy, signal, sys
+
+sys.path[0] = os.getcwd()  # tfbio is there, as for the command itself
 from tfbio.training.trainer import Trainer
 
 fit = Trainer.fit
