@@ -52,9 +52,10 @@ def define_flags() -> None:
     flags.DEFINE_integer("seeds", 3, "Seeds of pretraining.", lower_bound=1, upper_bound=1000)
     flags.DEFINE_enum(
         "precision",
-        "bfloat16",
+        "float32",
         ["float32", "bfloat16"],
-        "run.precision of pretraining. float32 is faster on a CPU that does not multiply bfloat16.",
+        "run.precision. bfloat16 is faster on a CPU with AVX512-BF16 or AMX; its scores and those "
+        "of a CPU without AVX-512 do not go together.",
     )
     flags.DEFINE_bool("small", False, "Try the commands: few tokens, an encoder that learns none.")
 
@@ -64,7 +65,7 @@ class FamilyComparison(comparison.Comparison):
 
     Args:
       folder, documents, task_data, results, small: see `Comparison`.
-      precision: `run.precision` of pretraining.
+      precision: `run.precision` of pretraining and of fine-tuning.
 
     Raises:
       UsageError: a task is not known, or is given twice.
@@ -77,11 +78,10 @@ class FamilyComparison(comparison.Comparison):
         documents: str = "",
         task_data: Sequence[str] = (),
         results: str = "",
-        precision: str = "bfloat16",
+        precision: str = "float32",
         small: bool = False,
     ) -> None:
-        super().__init__(folder, documents, task_data, results, small)
-        self.precision = precision
+        super().__init__(folder, documents, task_data, results, small, precision)
 
     def report(self) -> None:
         """Writes comparison.md and comparison.png."""

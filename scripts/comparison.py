@@ -60,6 +60,7 @@ class Comparison(abc.ABC):
       task_data: TASK=FOLDER for each further task to fine-tune on.
       results: the file of the scores; "": scores.jsonl in `folder`.
       small: True to try the commands.
+      precision: `run.precision` of fine-tuning, on all machines.
 
     Raises:
       UsageError: a task is not known, or is given twice.
@@ -73,9 +74,10 @@ class Comparison(abc.ABC):
         task_data: Sequence[str] = (),
         results: str = "",
         small: bool = False,
+        precision: str = "bfloat16",
     ) -> None:
         # The commands run in the folder of this checkout.
-        self.folder, self.small = os.path.abspath(folder), small
+        self.folder, self.small, self.precision = os.path.abspath(folder), small, precision
         self.makes_documents = not documents
         if documents:
             read_manifest(documents, "documents")
@@ -149,7 +151,7 @@ class Comparison(abc.ABC):
         """
         files = task_table.TASKS[task].files(self.data[task])
         content = {split: storage.sha256_of(path) for split, path in files.items()}
-        return short_hash([start, self._finetuning(task), content, *rounding("bfloat16")])
+        return short_hash([start, self._finetuning(task), content, *rounding(self.precision)])
 
     def finetune(
         self, key: Mapping[str, object], digest: str, init_checkpoint: str, name: str
@@ -277,7 +279,9 @@ class Comparison(abc.ABC):
 
     def _finetuning(self, task: str) -> str:
         """Returns the flags of the settings of fine-tuning."""
-        return " ".join([FINETUNING, TASKS[task], *([SMALL_FINETUNING] if self.small else [])])
+        precision = f"--set run.precision={self.precision}"
+        small = [SMALL_FINETUNING] if self.small else []
+        return " ".join([FINETUNING, precision, TASKS[task], *small])
 
 
 def _read(path: Path) -> list[dict]:
