@@ -488,6 +488,7 @@ SMALL = {
 # ELECTRA's runs are killed in tests/test_run_pretraining.py, by signals.
 OBJECTIVES = {
     "pubmedbert": "next_sentence",
+    "pubmedbert_without_nsp": "next_sentence",
     "biom_albert": "sentence_order",
     "biolm_base": "full_sentences",
     "biomegatron_345m_cased": "sentence_order",

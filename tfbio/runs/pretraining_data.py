@@ -329,11 +329,12 @@ def find_data(
             _require_pairs(folder, manifest)
         objective = manifest.settings.get("objective")
         objectives.add(objective)
-        if objective in LABELLED_OBJECTIVES and not config.sentence_pair_loss:
+        # A masked language model may read pairs without learning their labels.
+        if objective in LABELLED_OBJECTIVES and config.objective != "mlm":
             raise UserError(
                 f"{folder} was made with --objective={objective}, for another kind of pretraining: "
-                "give --set objective=mlm, sentence_pair_head=true and sentence_pair_loss=true, or "
-                "make examples with --objective=electra, or full_sentences."
+                "give --set objective=mlm, and sentence_pair_head=true and sentence_pair_loss=true "
+                "to learn the pairs, or make examples with --objective=electra, or full_sentences."
             )
     if config.sentence_pair_loss and len(objectives) > 1:
         raise UserError(
