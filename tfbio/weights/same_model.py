@@ -46,7 +46,7 @@ def require_same_model(folder: str, settings: dict) -> None:
       settings: the settings of a new run, name -> value, as it writes them to `config.json`.
 
     Raises:
-      CheckpointError: the folder holds another model or vocabulary, or no model.
+      CheckpointError: the folder holds another model or vocabulary, a fine-tuned model, or none.
       UserError: the model's settings or its vocabulary cannot be read, see
         `checkpoint_settings.read_settings`.
     """
@@ -54,6 +54,11 @@ def require_same_model(folder: str, settings: dict) -> None:
         before = _like_a_run(folder, settings)
     else:
         before = read_settings(folder)
+        if "trained_on" in before:
+            raise CheckpointError(
+                f"{folder} holds a fine-tuned model, which has no head to pretrain with: start "
+                "from the pretrained model that it was made from."
+            )
         wanted = pretraining_config(settings)
         had = pretraining_config(before, folder)
         if wanted.sentence_pair_head and not had.sentence_pair_head:

@@ -52,6 +52,13 @@ def test_a_classifier_of_pairs_cannot_begin_with_a_model_without_one(tmp_path):
     same_model.require_same_model(str(tmp_path / "pairs"), settings["plain"])
 
 
+def test_pretraining_cannot_begin_with_a_fine_tuned_model(saved, make_trial):
+    settings = json.loads((saved[1] / "config.json").read_text())
+    trial, _ = make_trial("tagging", ["O", "B-Chemical", "I-Chemical"], {})
+    with pytest.raises(CheckpointError, match="trial_0 holds a fine-tuned model.* pretrained mod"):
+        same_model.require_same_model(trial, settings)
+
+
 # Recipes that continue a published model: its class, and of its settings those that are not the
 # defaults of `transformers` (bert-base-uncased, google/electra-base-discriminator, roberta-base,
 # and NVIDIA's file as tfbio.convert writes it).
