@@ -254,7 +254,7 @@ def write(
         }
     settings |= {
         "tokenizer_class": form.class_name,
-        "do_lower_case": lower_case,
+        "do_lower_case": settings.get("do_lower_case", lower_case),
         "model_max_length": max_length,
         "model_input_names": inputs,
     }
@@ -308,9 +308,13 @@ def _sentencepiece(own: tokenization.Tokenizer, content: bytes, lower_case: bool
     backend.decoder = decoders.Metaspace()
     names = special_tokens.SENTENCEPIECE_SPECIAL_TOKENS
     is_alberts = own.kind == "unigram" and own.unk_id == 1
-    if is_alberts and sentencepiece_model.lower_cases_first(model, lower_case):
-        return _Form("AlbertTokenizer", backend, names, {"keep_accents": False})
-    return _Form("PreTrainedTokenizerFast", backend, names, {})
+    lower_cases_first = sentencepiece_model.lower_cases_first(model, lower_case)
+    # Not what the settings say: they are of no effect on a model with capital letters.
+    folds = lower_case and sentencepiece_model.folds_case(model)
+    settings = {"do_lower_case": lower_cases_first or folds}
+    if is_alberts and lower_cases_first:
+        return _Form("AlbertTokenizer", backend, names, settings | {"keep_accents": False})
+    return _Form("PreTrainedTokenizerFast", backend, names, settings)
 
 
 def _add_special_tokens(form: _Form, own: tokenization.Tokenizer, of_words: bool) -> None:

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from data_prep.sentences import vocabulary_training
 from tfbio.text import (
     hugging_face_tokenizer,
     sentencepiece_model,
@@ -77,6 +78,17 @@ def test_transformers_gives_our_ids(
     assert vocabularies.sha256_of(vocabularies.find_vocabulary(tmp_path)) == (
         vocabularies.sha256_of(path)
     )
+
+
+def test_a_sentencepiece_model_with_capital_letters_is_written_as_cased(sentences, tmp_path):
+    """Also where the run's settings lower-case text, which they cannot for such a model."""
+    path, folder = tmp_path / "vocab.model", tmp_path / "model"
+    trained = vocabulary_training.train_sentencepiece(sentences, "unigram", 1500, lower_case=False)
+    path.write_bytes(trained[0])
+    hugging_face_tokenizer.write(folder, path, True, 2, 77)
+    assert not hugging_face_tokenizer.read_lower_case(folder)
+    ids = tokenization.load_tokenizer(path, True).encode(["DNA dna"])[0].ids
+    assert ids == tokenization.load_tokenizer(path, False).encode(["DNA dna"])[0].ids
 
 
 # --- In ------------------------------------------------------------------------------------------
