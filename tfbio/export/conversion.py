@@ -281,7 +281,7 @@ def to_original_electra(source: str, target: str) -> str:
 
     Raises:
       CheckpointError: there is no run in `source`.
-      ConversionError: the run is not of ELECTRA, or that code does not have its encoders.
+      ConversionError: the run is not of ELECTRA, or that code lacks its encoders or optimizer.
       VocabularyError: there is no vocabulary in the run.
       OSError: the folder cannot be written.
     """
@@ -294,7 +294,8 @@ def to_original_electra(source: str, target: str) -> str:
     config = checkpoint_settings.pretraining_config(settings, run_of(source))
     if not _original_code_has(config):
         raise ConversionError(
-            f"{source} has encoders that the original code has not: give --format=hugging_face."
+            f"{source} has encoders or an optimizer that the original code has not: give "
+            "--format=hugging_face."
         )
     optimizer = _new_optimizer()
     _, model = read_model(source, optimizer)
@@ -311,7 +312,7 @@ def to_original_electra(source: str, target: str) -> str:
 
 
 def _original_code_has(config: PretrainingConfig) -> bool:
-    """Returns True if google-research/electra's code has encoders of these shapes."""
+    """Returns True if google-research/electra's code has these encoders and this optimizer."""
     default = EncoderConfig()
     names = ("layer_norm_eps", "hidden_act", "position_offset", "share_layers", "layer_norm_first")
     plain = dataclasses.replace(config.encoder, **{name: getattr(default, name) for name in names})
@@ -322,7 +323,8 @@ def _original_code_has(config: PretrainingConfig) -> bool:
         generator_num_attention_heads=0,
         generator_embedding_size=0,
     )
-    return (original.encoder, original.generator) == (config.encoder, config.generator)
+    has_encoders = (original.encoder, original.generator) == (config.encoder, config.generator)
+    return has_encoders and config.optimizer == "adamw"
 
 
 def _new_optimizer() -> optimization.Adam:
