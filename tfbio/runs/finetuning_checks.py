@@ -123,6 +123,12 @@ def _check_mesh(config: FinetuningConfig, head: HeadConfig, shape: MeshShape) ->
             raise ConfigError(
                 f"{name} = {value} does not go with --mesh={shape}: give --set {name}=1."
             )
+    if config.run.optimize_for == "tpu":
+        # Its loop over the layers is an operation that no mesh can divide.
+        raise ConfigError(
+            f"run.optimize_for = tpu does not go with --mesh={shape}: give --set "
+            "run.optimize_for=auto."
+        )
     if config.run.fixed_shapes == "always":
         raise ConfigError(f"run.fixed_shapes = always does not go with --mesh={shape}: give never.")
 

@@ -195,7 +195,7 @@ def config_for_new_text(settings: RunConfig, overrides: Sequence[str] = ()) -> F
 
     Returns:
       A `FinetuningConfig`; the group of the task type is the one of
-      `TaskType.settings_for_new_text`.
+      `TaskType.settings_for_new_text`, and no setting divides a step of training.
 
     Raises:
       ConfigError: an override names no setting, or a value is of another type or out of range.
@@ -205,8 +205,14 @@ def config_for_new_text(settings: RunConfig, overrides: Sequence[str] = ()) -> F
     names = [field.name for field in dataclasses.fields(FinetuningConfig)]
     own = json.dumps({name: written[name] for name in names})
     config, task_type = load(FinetuningConfig, own, overrides), type_of(settings)
-    of_type = task_type.settings_for_new_text(getattr(config, task_type.name))
-    return dataclasses.replace(config, **{task_type.name: of_type})
+    return dataclasses.replace(
+        config,
+        # How steps of training are divided must not decide on which devices a model predicts.
+        train_batch_size=config.run.eval_batch_size,
+        gradient_clip_groups=1,
+        run=dataclasses.replace(config.run, gradient_accumulation_steps=1),
+        **{task_type.name: task_type.settings_for_new_text(getattr(config, task_type.name))},
+    )
 
 
 def _make(settings: RunConfig) -> TaskModel:

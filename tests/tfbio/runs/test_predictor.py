@@ -18,6 +18,7 @@ from tfbio.formats.annotated_documents import Document, Passage
 from tfbio.runs import document_formats, predict
 from tfbio.runs.predictor import Predictor, words_of
 from tfbio.task_types import packing, prediction_files
+from tfbio.task_types.common_settings import FinetuningRun
 from tfbio.training import progress_bar
 
 
@@ -214,3 +215,24 @@ def test_long_texts_are_annotated_in_several_batches(make_trial, cpu, tmp_path, 
     assert counts == f"9 document(s), {sum(found)} entities: {sum(found)} x" and sum(found)
     read = re.escape(f"9 file(s) read; see {tmp_path / 'b'} (")
     assert re.fullmatch(rf"{read}\d+ s\)", end)
+
+
+@pytest.mark.parametrize(
+    "divided",
+    [
+        {"gradient_clip_groups": 3, "loss_reduction": "sum"},
+        {"run": FinetuningRun(gradient_accumulation_steps=5)},
+    ],
+)
+def test_how_training_was_divided_does_not_decide_where_a_model_predicts(
+    divided, make_trial, two_devices, tmp_path
+):
+    """Its batch, its groups and its parts go with neither two devices nor fixed shapes."""
+    common = {"train_batch_size": 15, **divided}
+    known = {"words": "blanks", "entity_type": "Entity"}
+    trial, _ = make_trial("tagging", ["O", "B-x", "I-x"], known, common=common)
+    text, found = tmp_path / "a.txt", tmp_path / "found"
+    text.write_text("the cells of patients")
+    fixed = ["run.fixed_shapes=always"]
+    predict.predict(trial, [str(text)], str(found), strategy=two_devices, overrides=fixed)
+    assert json.loads(found.read_text())["text"] == "the cells of patients"

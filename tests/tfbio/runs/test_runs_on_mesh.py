@@ -203,6 +203,7 @@ def test_pretraining_that_no_mesh_does_is_refused(flags, words, pairs_folder, tm
             "run.gradient_accumulation_steps = 2 does not go with --mesh=1x2",
         ),
         (["--mesh=1x2", "--set=run.fixed_shapes=always"], "run.fixed_shapes = always does not"),
+        (["--mesh=1x2", "--set=run.optimize_for=tpu"], "run.optimize_for = tpu does not go with"),
     ],
 )
 def test_fine_tuning_that_no_mesh_does_is_refused(flags, words, pretrained, tmp_path):
