@@ -40,6 +40,13 @@ def write(folder: str, annotated: Annotated) -> None:
             os.rename(new, folder)
             return
         # Every text of brat's has annotations: one that has none is no file of an earlier run.
+        for name in (name for name in os.listdir(new) if name.endswith(".txt")):
+            own = os.path.join(folder, name)
+            if os.path.lexists(own) and not os.path.lexists(f"{own[: -len('.txt')]}.ann"):
+                raise FormatError(
+                    f"--format=brat: {own} is a text without annotations, in whose place a new one "
+                    "would come: give another --output."
+                )
         for old in glob.glob(os.path.join(glob.escape(folder), "*.txt")):
             annotations = f"{old[: -len('.txt')]}.ann"
             if os.path.lexists(annotations):

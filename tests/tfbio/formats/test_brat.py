@@ -49,7 +49,12 @@ def test_brat_files_replace_others_when_all_are_there(tmp_path):
     assert sorted(os.listdir(folder)) == before and os.listdir(tmp_path) == ["brat"]
     # A text without annotations is of no earlier run.
     formats.write(str(folder), "brat", [odd()])
-    assert sorted(os.listdir(folder)) == ["annotation.conf", "mine.txt", "odd.ann", "odd.txt"]
+    after = ["annotation.conf", "mine.txt", "odd.ann", "odd.txt"]
+    assert sorted(os.listdir(folder)) == after
+    mine = Document("mine", "a", ()), []
+    with pytest.raises(annotated_documents.FormatError, match="/mine.txt is a text without anno"):
+        formats.write(str(folder), "brat", [odd(), mine])
+    assert sorted(os.listdir(folder)) == after and (folder / "mine.txt").read_text() == "x"
     # Of a folder that is not there nothing appears before all is there.
     annotated = (odd() if n < 2 else 1 / 0 for n in range(3))
     with pytest.raises(ZeroDivisionError):
