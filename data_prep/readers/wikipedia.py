@@ -78,7 +78,8 @@ def read_pages(path: str | os.PathLike) -> Iterator[Page | Problem]:
             if not line.strip():
                 continue
             lines.renew()
-            if not line.lstrip().startswith(b"{"):
+            # Later on it is one bad line.
+            if not pages and not line.lstrip().startswith(b"{"):
                 raise BadFile(
                     f"line {number:,} is no JSON object: make the file with WikiExtractor's --json."
                 )
