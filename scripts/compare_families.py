@@ -30,10 +30,9 @@ from absl import flags
 # Its other modules are found as a package, also where this file is run by its path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.command import require
 from scripts import comparison, families_report
 from scripts.families import FAMILIES, Family
-from tfbio.base import cli, path_checks
+from tfbio.base import cli, extras, path_checks
 from tfbio.objectives import objective_cost
 from tfbio.reporting import curves
 
@@ -216,7 +215,7 @@ def main(argv: list[str]) -> None:
     path_checks.require_output("output", FLAGS.output)
     if FLAGS.results:
         path_checks.require_output("results", FLAGS.results, is_folder=False)
-    require("official=tf-models-official")  # for LAMB
+    extras.require("official")  # for LAMB
     families = FamilyComparison(
         FLAGS.output,
         FLAGS.documents or "",

