@@ -74,8 +74,8 @@ def read(paths: str | os.PathLike | Iterable[str | os.PathLike]) -> Iterator[Doc
     Warns of each article of a set that cannot be read, and leaves it out.
 
     Args:
-      paths: a file, a folder or a glob, or several: PubMed's and PMC's XML, BioC, PubTator or plain
-        text, each perhaps with .gz.
+      paths: a file, a folder or a glob, or several: PubMed's and PMC's XML, BioC, PubTator,
+        BigBio's schema kb or plain text, each perhaps with .gz.
 
     Returns:
       An iterator of a `Document` for each, with its id, text and passages.
@@ -335,7 +335,7 @@ class Model:
           documents: several texts or `Document`s, as `read` returns them.
           path: the file, which appears when it is complete; for "brat" a folder.
           format: "jsonl", "bioc" (JSON if the path ends in .json, else XML), "pubtator", "brat",
-            "html" or "bigbio" (Parquet if the path ends in .parquet, else JSON).
+            "html" or "bigbio" (.parquet is Parquet, .json a JSON list, any other JSON lines).
           batch_size: see `__call__`.
           show_progress: see `__call__`.
 
