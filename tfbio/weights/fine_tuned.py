@@ -203,8 +203,8 @@ def config_for_new_text(settings: RunConfig, overrides: Sequence[str] = ()) -> F
     """
     written = dataclasses.asdict(settings)
     names = [field.name for field in dataclasses.fields(FinetuningConfig)]
-    own = json.dumps({name: written[name] for name in names})
-    config, task_type = load(FinetuningConfig, own, overrides), type_of(settings)
+    own = json.loads(json.dumps({name: written[name] for name in names}))
+    config, task_type = load(FinetuningConfig, "", overrides, own), type_of(settings)
     return dataclasses.replace(
         config,
         # How steps of training are divided must not decide on which devices a model predicts.

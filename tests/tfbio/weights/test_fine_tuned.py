@@ -334,6 +334,15 @@ def test_weights_hold_what_other_programs_have_no_setting_for(
     np.testing.assert_array_equal(tuned.model.encoder.embeddings.segment, rows)
 
 
+def test_a_wrong_setting_for_new_text_is_blamed_on_its_flag(make_trial):
+    _, settings = make_trial("tagging", ["O", "B", "I"], {})
+    changed = fine_tuned.config_for_new_text(settings, ["run.eval_batch_size=3"])
+    assert changed.run.eval_batch_size == 3 and settings.run.eval_batch_size != 3
+    assert changed.tagging == settings.tagging
+    with pytest.raises(UserError, match="^--set: unknown setting 'learning_rat'"):
+        fine_tuned.config_for_new_text(settings, ["learning_rat=1"])
+
+
 def test_labels_are_in_the_order_of_their_numbers(tmp_path):
     make(tmp_path, "BertForSequenceClassification", ["a", "b", "c"])
     path = tmp_path / "config.json"
