@@ -21,6 +21,7 @@ Exit codes: 0 done; 1 or 2 an error, in the last line; 75 the TPU or another wor
 """
 
 import contextlib
+import os
 
 from absl import flags
 
@@ -127,7 +128,8 @@ def main(argv: list[str]) -> None:
         path_checks.require_remote(FLAGS.tpu, "model_dir", [FLAGS.model_dir])
         path_checks.require_remote(FLAGS.tpu, "examples", FLAGS.examples)
     _check_examples()
-    if FLAGS.init_checkpoint:
+    # A run that goes on reads it no more.
+    if FLAGS.init_checkpoint and not os.path.exists(os.path.join(FLAGS.model_dir, "checkpoint")):
         path_checks.require_checkpoint("init_checkpoint", FLAGS.init_checkpoint)
     _check_teacher(settings)
     path_checks.require_own(

@@ -124,6 +124,11 @@ def prepare(
         raise UserError(
             f"{model_dir} holds a run of run_finetuning.py: give another --model_dir, or a new one."
         )
+    if not is_new and not before:
+        raise UserError(
+            f"{model_dir} has checkpoints and no config.json: put it back, or give another "
+            "--model_dir."
+        )
     if not is_new:
         _require_same_settings(before, settings, model_dir)
     folder, manifest = data[0]
@@ -148,9 +153,11 @@ def _require_same_settings(before: dict, settings: dict, model_dir: str) -> None
             f"{model_dir} began with: give the teacher as it was, or another --model_dir."
         )
     _require_same_data(before.get("data") or {}, settings["data"], model_dir)
-    differing = {}
+    differing, both = {}, (before, settings)
     for name in settings.keys() - set(_NOT_LEARNT):
-        if settings[name] != before[name]:
+        # What the run began with is no longer read, and may lie elsewhere.
+        had, has = (x[name] is not None if name == "init_checkpoint" else x[name] for x in both)
+        if had != has:
             differing[name] = before[name]
     if differing.keys() == {"num_train_steps"}:
         had, wanted = differing["num_train_steps"], settings["num_train_steps"]

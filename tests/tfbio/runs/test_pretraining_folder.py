@@ -97,3 +97,20 @@ def test_a_run_of_an_older_version_was_in_float32(shallow, pretrained, tmp_path)
     path.write_text(json.dumps(content))
     assert pretraining_folder.precision_of(str(tmp_path / "older")) == "float32"
     assert pretraining_folder.precision_of(str(tmp_path / "none")) == ""
+
+
+def test_what_a_run_began_with_may_lie_elsewhere(shallow, examples_folder, tmp_path):
+    """Its weights are no longer read; but a run that began with none, or with some, stays so."""
+    data = pretraining_data.find_examples([str(examples_folder)], [64], shallow.encoder.vocab_size)
+
+    def prepare(init_checkpoint, is_new=False):
+        settings = pretraining_folder.settings_of(shallow, data, init_checkpoint)
+        pretraining_folder.prepare(settings, data, str(tmp_path / "run"), is_new, is_chief=True)
+
+    prepare("out/general", is_new=True)
+    prepare("/data/out/general/")
+    with pytest.raises(UserError, match="holds a run with init_checkpoint = /data/out/general/, "):
+        prepare("")
+    (tmp_path / "run" / "config.json").unlink()
+    with pytest.raises(UserError, match="run has checkpoints and no config.json: put it back"):
+        prepare("out/general")
