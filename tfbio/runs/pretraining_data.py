@@ -46,8 +46,8 @@ def find_examples(
 
     Raises:
       DataError: a folder holds no complete examples, or examples of another vocabulary, or there
-        are not as many folders of a length as phases; or TFRecords are missing or damaged, or have
-        no vocabulary.
+        are not as many folders of a length as phases, or one of no phase; or TFRecords are missing
+        or damaged, or have no vocabulary.
     """
     by_length: dict[int, Data] = {}
     for folder in folders:
@@ -72,6 +72,11 @@ def find_examples(
                 "phase(s) of it: give one for each, in order, and the steps at which the later "
                 "ones begin, such as --set corpus_switch_steps=[264000]."
             )
+    if unused := sorted(by_length.keys() - set(sequence_lengths)):
+        raise DataError(
+            f"--examples gives examples of length {unused[0]}, which no phase of the settings has: "
+            "leave them out, or give it as sequence_length or final_sequence_length."
+        )
     data = [by_length[length].pop(0) for length in sequence_lengths]
     for folder, manifest in data:
         words = manifest.settings["vocab_size"]
@@ -129,7 +134,7 @@ def training_dataset(
         def permuted(shard: tf.Tensor) -> tf.Tensor:
             return tf.random.experimental.stateless_shuffle(shard, shuffle_seed)[skip:]
 
-        path = tf.strings.join([folder, file], separator="/")
+        path = tf.strings.join([folder.rstrip("/"), file], separator="/")
         return tf.data.TFRecordDataset(path).batch(largest).map(permuted)
 
     order = (list(files), np.array(seeds, np.int32), np.array(skips, np.int64))

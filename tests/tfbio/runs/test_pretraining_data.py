@@ -292,7 +292,7 @@ def test_a_shard_that_was_cut_is_named(examples_folder, manifest, tmp_path):
         pretraining_data.find_examples([str(folder)], [64], manifest.settings["vocab_size"])
 
 
-def test_what_does_not_fit_the_settings_is_refused(examples_folder, manifest):
+def test_what_does_not_fit_the_settings_is_refused(examples_folder, manifest, tmp_path):
     words = manifest.settings["vocab_size"]
     find = pretraining_data.find_examples
     with pytest.raises(DataError, match=r"of length 128, but --examples gives \[64\]"):
@@ -302,6 +302,13 @@ def test_what_does_not_fit_the_settings_is_refused(examples_folder, manifest):
     # A model from elsewhere may have more rows than the vocabulary of the examples, and not fewer.
     with pytest.raises(DataError, match=f"with a vocabulary of {words} tokens"):
         find([str(examples_folder)], [64], words - 1, may_be_padded=True)
+    longer = tmp_path / "longer"
+    shutil.copytree(examples_folder, longer)
+    content = json.loads((longer / MANIFEST).read_text())
+    content["settings"]["sequence_length"] = 128
+    (longer / MANIFEST).write_text(json.dumps(content))
+    with pytest.raises(DataError, match="of length 128, which no phase of the settings has"):
+        find([str(examples_folder), str(longer)], [64], words)
     with pytest.raises(DataError, match="fewer than one batch of 4096"):
         pretraining_data.held_out_dataset(str(examples_folder), manifest, 4096)
     empty = dataclasses.replace(manifest, shards=[])
