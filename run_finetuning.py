@@ -306,7 +306,7 @@ def _read_settings(task: Task) -> tuple[list[str], list[FinetuningConfig]]:
       UserError: a setting is wrong, or is given twice.
     """
     swept, _ = sweep.combinations(FLAGS.sweep)
-    fixed = dict.fromkeys(text.partition("=")[0] for text in FLAGS.set)
+    fixed = dict.fromkeys(name for text in FLAGS.set for name in sweep.names_in(text))
     for name in fixed:
         if name in swept:
             raise errors.UsageError(f"{name} has a --sweep, and a --set: give one of them.")

@@ -110,6 +110,26 @@ def with_those_of(hparams: str, sweeps: Sequence[str], fixed: Collection[str]) -
     return [*of_file, *sweeps]
 
 
+def names_in(change: str) -> list[str]:
+    """Returns the names of the settings that the text of a `--set` changes, with dots for groups.
+
+    Args:
+      change: "name=value"; the value of a group is an object of JSON, of whose names each counts.
+    """
+    name, _, text = change.partition("=")
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+
+    def names(prefix: str, value: object) -> list[str]:
+        if not isinstance(value, Mapping):
+            return [prefix]
+        return [x for key, each in value.items() for x in names(f"{prefix}.{key}", each)]
+
+    return names(name, value)
+
+
 def _listed(tree: object, prefix: str, origin: str) -> Iterator[tuple[str, list]]:
     """Yields the names and values in a file's `sweep`, whose groups are objects in it."""
     if isinstance(tree, Mapping):

@@ -79,6 +79,16 @@ def test_a_file_may_have_a_search(flags, fixed, expected):
     assert first.tagging.head == ("lstm" if "tagging.head" in names else "linear")
 
 
+def test_a_set_of_a_group_names_its_settings():
+    """Each of them has its way, and the file's search of the others stays."""
+    assert sweep.names_in("seed=1") == ["seed"]
+    assert sweep.names_in('task="{"') == ["task"]
+    names = sweep.names_in('tagging={"head": "crf", "a": {"b": 1}}')
+    assert names == ["tagging.head", "tagging.a.b"]
+    found = sweep.with_those_of(json.dumps(SEARCH), [], names)
+    assert found == ["learning_rate=1e-05,3e-05", "tagging.dropout=false"]
+
+
 @pytest.mark.parametrize(
     "tree, words",
     [
