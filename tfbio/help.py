@@ -207,9 +207,10 @@ def _recipes(entry: Entry) -> list[str]:
     """Returns the line with the recipes that set a setting, by their values; none: no line."""
     by_value: dict[str, list[str]] = {}
     _, folder = _SETTINGS[entry.commands[0]]
-    for path in sorted(folder.glob("*/*.json" if folder == PROTOCOLS else "*.json")):
-        # A protocol has a file for each of its tasks.
-        recipe = path.parent.name if folder == PROTOCOLS else path.stem
+    paths = [*folder.glob("*.json"), *(PROTOCOLS.glob("*/*.json") if folder == PROTOCOLS else [])]
+    for path in sorted(paths):
+        # A protocol has a folder, with a file for each of its tasks.
+        recipe = path.stem if path.parent == folder else path.parent.name
         value = _value(path, entry.name)
         if value and recipe not in (recipes := by_value.setdefault(value, [])):
             recipes.append(recipe)
@@ -220,9 +221,10 @@ def _recipes(entry: Entry) -> list[str]:
 def _value(path: Path, name: str) -> str:
     """Returns a setting's value in a recipe, or the values that it tries; "" if it has none."""
     values = json.loads(path.read_text(encoding="utf-8"))
-    tried = values.get("sweep", {}).get(name)
+    tried = values.get("sweep")
     for key in name.split("."):
         values = values.get(key) if isinstance(values, dict) else None
+        tried = tried.get(key) if isinstance(tried, dict) else None
     if tried:
         return " or ".join(map(json.dumps, tried))
     return "" if values is None else json.dumps(values)

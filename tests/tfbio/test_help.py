@@ -27,6 +27,7 @@ SCRIPT = (
 def printed():
     """Returns what is printed for some words: the exit codes, stdout of each, and stderr."""
     words = ["e", "--learning-rate", "learning rate decay", "tagging.scheme", "init_checkpoint"]
+    words.append("tagging.mlp_layers")
     ended = subprocess.run(
         [sys.executable, "-c", SCRIPT, *words, "lerning_rat", " "],
         cwd=ROOT,
@@ -84,6 +85,10 @@ def test_a_setting_has_the_values_of_the_recipes(printed):
     # A search of several values, as PubMedBERT's.
     search = json.loads(next((ROOT / "hparams/finetuning/pubmedbert").glob("*.json")).read_text())
     tried = " or ".join(map(json.dumps, search["sweep"]["learning_rate"]))
+    # A search within a group, and a file that is of no protocol.
+    (layers,) = blocks(printed[0]["tagging.mlp_layers"])
+    assert layers[1].endswith("Recipes: 1 or 2 in biomegatron.")
+    assert " in sentence_roles" in of_finetuning
     assert second == "--set learning_rate=0.0002 (above 0)"
     assert f"{tried} in pubmedbert" in of_finetuning
 
@@ -107,7 +112,7 @@ def test_a_flag_of_two_commands_has_the_meaning_of_each(printed):
 
 def test_nothing_found_names_the_nearest(printed):
     _, codes, errors = printed
-    assert codes == [0, 0, 0, 0, 0, 2, 2]
+    assert codes == [0, 0, 0, 0, 0, 0, 2, 2]
     assert errors == [
         "error: no setting or flag has 'lerning_rat' in its name or meaning; the nearest name is "
         "learning_rate.",
