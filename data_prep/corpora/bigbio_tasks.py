@@ -53,7 +53,8 @@ def read_examples(
       left: a list that gets `(id, path of its file, reason)`, all str, for each mention that is in
         several parts ("discontinuous"), has no offsets ("without_a_place"), overlaps a longer one
         ("overlaps") or whose word an earlier one has ("shares_a_word"), each pair without a label
-        ("without_a_label") and each question without exactly one answer ("not_one_answer").
+        ("without_a_label"), and each question without exactly one answer ("not_one_answer") or
+        without a context ("without_a_context").
 
     Returns:
       A dict with the keys "train", "dev" and "test". Each value is a list of rows, tuples of str:
@@ -140,13 +141,15 @@ def _pairs(
 def _answers(
     path: str, rows: list[bigbio.Row], left: corpus_splits.LeftOut
 ) -> list[tuple[str, ...]]:
-    """Returns the questions with one answer, and lists the others."""
+    """Returns the questions with a context and one answer, and lists the others."""
     examples: list[tuple[str, ...]] = []
     for row in rows:
-        if len(row["answer"]) == 1 and row["answer"][0]:
-            examples.append((row["id"], row["question"], row["context"] or "", row["answer"][0]))
-        else:
+        if len(row["answer"]) != 1 or not row["answer"][0]:
             left.append((row["id"], path, "not_one_answer"))
+        elif not row["context"]:  # which makes no pair
+            left.append((row["id"], path, "without_a_context"))
+        else:
+            examples.append((row["id"], row["question"], row["context"], row["answer"][0]))
     return examples
 
 

@@ -77,6 +77,7 @@ def test_fine_tuning_reads_the_files(schema, task, expected, tmp_path):
     rows = [ROWS[schema] | {"id": "1"}]
     if schema == "qa":
         rows.append(ROWS["qa"] | {"id": "2", "answer": ["yes", "no"]})
+        rows.append(ROWS["qa"] | {"id": "3", "context": None})
     if schema in ("pairs", "te"):
         rows.append(ROWS[schema] | {"id": "2", "label": None})
     write(tmp_path, schema, rows)
@@ -89,7 +90,7 @@ def test_fine_tuning_reads_the_files(schema, task, expected, tmp_path):
         for name in set(flags.FLAGS) - before:
             delattr(flags.FLAGS, name)
     left = (tmp_path / "out" / "left_out.jsonl").read_text()
-    assert ("not_one_answer" in left) == (schema == "qa")
+    assert ("not_one_answer" in left) == ("without_a_context" in left) == (schema == "qa")
     assert ("without_a_label" in left) == (schema in ("pairs", "te"))
     for split in corpus_splits.SPLITS:
         (example,) = own_data.OWN[task][1].read(str(tmp_path / "out" / f"{split}.tsv"), None)
