@@ -190,7 +190,7 @@ def _convert(source: str, target: str) -> None:
 
     source = run_folders.chosen(source)
     is_megatrons = megatron_checkpoint.is_one(source)
-    if given := [name for name in _PUBLISHING if flags.FLAGS[name].value]:
+    if given := _publishing():
         from tfbio.export import model_card
 
         if is_megatrons or not model_card.can_be_of(source):
@@ -236,7 +236,7 @@ def _to_transformers(source: str, target: str) -> None:
     push = flags.FLAGS.push
     if push:
         hub.require_token()
-    facts = {name: flags.FLAGS[name].value for name in _FACTS if flags.FLAGS[name].value}
+    facts = {name: flags.FLAGS[name].value for name in _publishing() if name in _FACTS}
     if "datasets" in facts:
         facts["datasets"] = tuple(facts["datasets"])
     conversion.to_hugging_face(source, target, model_card.Publication(**facts))
@@ -275,13 +275,20 @@ def _check_flags(target_format: str) -> None:
     _check_publishing_flags(target_format)
 
 
+def _publishing() -> list[str]:
+    """Returns the names of the flags about the model card and the hub that were given."""
+    values = {name: flags.FLAGS[name].value for name in _PUBLISHING}
+    # --co2_grams=0 was given.
+    return [name for name, value in values.items() if value or type(value) in (int, float)]
+
+
 def _check_publishing_flags(target_format: str) -> None:
     """Checks the flags about the model card and the hub, before TensorFlow is imported.
 
     Raises:
       UsageError: one goes not with the format, or cannot be used.
     """
-    given = [name for name in _PUBLISHING if flags.FLAGS[name].value]
+    given = _publishing()
     if given and target_format not in _OF_TRANSFORMERS:
         raise UsageError(f"--{given[0]} goes with --format=hugging_face.")
     if flags.FLAGS.private and not flags.FLAGS.push:

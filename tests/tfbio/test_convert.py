@@ -43,12 +43,15 @@ def test_what_cannot_be_converted_is_named(pretrained, tmp_path):
     assert done.returncode == 1 and "can only become a folder of `transf" in done.stderr
     done = run(f"--from={tmp_path}/x.pt", f"--to={tmp_path}/new")
     assert done.returncode == 1 and "x.pt is damaged, or holds other things than" in done.stderr
-    done = run(f"--from={pretrained}", f"--to={tmp_path}/new")
+    done = run(f"--from={pretrained}", f"--to={tmp_path}/new", "--co2_grams=0")
     assert done.returncode == 0, done.stderr
+    assert "emissions: 0" in (tmp_path / "new" / "README.md").read_text()
     assert json.loads((tmp_path / "new" / "config.json").read_text())["model_type"] == "electra"
     for source in ("new", "x.pt"):
         done = run(f"--from={tmp_path}/{source}", f"--to={tmp_path}/newer", "--license=mit")
         assert done.returncode == 1 and "--license is for the model card of a" in done.stderr
+    done = run(f"--from={pretrained}", f"--to={tmp_path}/onnx", "--format=onnx", "--co2_grams=0")
+    assert done.returncode == 2 and "--co2_grams goes with --format=hugging_face" in done.stderr
     done = run(f"--from={tmp_path}/new", f"--to={tmp_path}/newer", "--format=tfbio")
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "newer" / "config.json").read_text())["objective"] == "electra"
