@@ -123,7 +123,7 @@ def write_submission(
     for run in itertools.chain.from_iterable(map(results.find, finetuning)):
         if run.task not in NAMES:
             print(f"Left out, not of BLURB: {run.folder}.")
-        elif runs.setdefault(run.task, run).folder != run.folder:
+        elif not _is_one(runs.setdefault(run.task, run), run):
             raise SubmissionError(
                 f"{runs[run.task].folder} and {run.folder} are both {run.task}: leave one."
             )
@@ -145,6 +145,11 @@ def write_submission(
     if missing := [name for task, name in NAMES.items() if task not in runs]:
         print(f"No run of {', '.join(missing)}.")
     return {task: paths[task] for task in contents}
+
+
+def _is_one(run: Run, other: Run) -> bool:
+    """Returns True if two runs lie in one folder, which may be given twice, spelt in two ways."""
+    return os.path.realpath(run.folder) == os.path.realpath(other.folder)
 
 
 def _require_same_model(path: Path, name: str) -> None:

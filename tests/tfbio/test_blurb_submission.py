@@ -423,10 +423,12 @@ def test_the_command(biosses, tmp_path, fails_in_one_sentence):
             text=True,
         )
 
-    output = tmp_path / "submission"
-    done = run(f"--finetuning=Ada={biosses()}", f"--output={output}", "--seed=0")
+    output, one = tmp_path / "submission", biosses()
+    done = run(f"--finetuning=Ada={one}", f"--output={output}", "--seed=0")
     assert done.stdout.splitlines()[-1] == f"{output}/BIOSSES.json", done.stderr
     assert "No run of BC5-chem, BC5-disease, " in done.stdout
+    # The same folder, spelt in another way, is the same run.
+    blurb_submission.write_submission([one, f"{one}/"], str(tmp_path / "again"), 0)
     content = json.loads((output / "BIOSSES.json").read_text())
     assert (content["dataset_name"], content["model_name"]) == ("BIOSSES", "Ada")
     assert content["predictions"]["20"] == 2.0

@@ -61,8 +61,10 @@ def markdown(table: Table) -> str:
       table: the table; numbers are aligned to the right, and the rule above rows is left out.
     """
     rule = ["---" if is_text(heading) else "---:" for heading in table.header]
-    lines = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in table.rows]
-    lines = [f"| {line} |" for line in (" | ".join(table.header), " | ".join(rule), *lines)]
+    header, *lines = [
+        " | ".join(cell.replace("|", "\\|") for cell in row) for row in (table.header, *table.rows)
+    ]
+    lines = [f"| {line} |" for line in (header, " | ".join(rule), *lines)]
     notes = [f"- {note}" for note in table.notes]
     return "\n".join([f"## {table.title}", "", *lines, "", *notes])
 
