@@ -282,7 +282,13 @@ def define_flags() -> None:
         "Pack several documents into an example, without loss of text or room, each kept to "
         "itself; with electra or full_sentences.",
     )
-    flags.DEFINE_integer("sequence_length", 128, "Tokens in an example.", lower_bound=8)
+    flags.DEFINE_integer(
+        "sequence_length",
+        128,
+        "Tokens in an example.",
+        lower_bound=8,
+        upper_bound=65535,  # the lengths of segments have two bytes
+    )
     flags.DEFINE_bool(
         "lower_case",
         True,
@@ -291,7 +297,8 @@ def define_flags() -> None:
     flags.DEFINE_float(
         "held_out_fraction",
         0.05,
-        "Share of the articles, chosen by a hash of their id, kept out of training.",
+        "Share of the articles, chosen by a hash of their id, kept out of training, which measures "
+        "its loss on them.",
         lower_bound=0.0,
         upper_bound=0.5,
     )
@@ -301,6 +308,7 @@ def define_flags() -> None:
         "Training files to write; 0: one for each 32 MiB of documents, and at least 16. A worker "
         "holds one in memory.",
         lower_bound=0,
+        upper_bound=99999,  # of which names have five digits
     )
     flags.DEFINE_integer("seed", 0, "Seed of the segments' lengths and of the shuffle.")
     command.define_common_flags()

@@ -19,7 +19,7 @@ def define_common_flags(runs_beam: bool = True) -> None:
     Raises:
       absl.flags.DuplicateFlagError: there is a flag of one of these names.
     """
-    flags.DEFINE_bool("overwrite", False, "Replace finished output that has other settings.")
+    flags.DEFINE_bool("overwrite", False, "Replace finished output, whatever its settings.")
     if runs_beam:
         flags.DEFINE_integer(
             "workers", 0, "Worker processes of the local runner; 0: one a core.", lower_bound=0
