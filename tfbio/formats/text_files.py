@@ -10,7 +10,7 @@ import sys
 import zlib
 from typing import TextIO
 
-from tfbio.base import messages
+from tfbio.base import file_paths, messages
 from tfbio.formats.task_file_errors import TaskFileError, mistake
 
 # gzip shrinks text 3 to 10 times, and zeros 1,000 times: a file over this length that shrinks so
@@ -40,8 +40,7 @@ def read_text(path: str) -> str:
         if path == STDIN:
             data = _read_stdin(sys.stdin)
         else:
-            with open(path, "rb") as file:
-                data = file.read()
+            data = file_paths.at(path).read_bytes()
         if data.startswith(b"\x1f\x8b"):
             most = max(_MIN_BOMB_BYTES, _MAX_RATIO * len(data))
             with gzip.open(io.BytesIO(data)) as file:

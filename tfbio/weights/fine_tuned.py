@@ -105,8 +105,8 @@ def find_trial(model: str, say: Callable[[str], object] = print) -> str:
       The absolute path of the trial, or of the model of `transformers`.
 
     Raises:
-      UserError: the folder holds no fine-tuned model, or no scores to choose a trial by.
-      ValueError, KeyError: the `sweep.json` in the folder is damaged.
+      UserError: the folder holds no fine-tuned model, or no scores to choose a trial by; or the
+        `sweep.json` in it is damaged.
     """
     folder = run_folders.chosen(os.path.abspath(model))
     if trials.has_weights(folder) or hugging_face_settings.is_one(folder):

@@ -29,3 +29,11 @@ def test_a_small_file_may_shrink_as_far_as_it_will(write):
     packed = gzip.compress(data)
     assert len(data) > 200 * len(packed)
     assert read_text(write(packed, "train.tsv.gz")) == data.decode()
+
+
+def test_a_text_may_lie_in_an_object_store():
+    upath = pytest.importorskip("upath")
+    upath.UPath("memory://texts/a.txt").write_bytes("BRCA1 µ".encode())
+    assert read_text("memory://texts/a.txt") == "BRCA1 µ"
+    with pytest.raises(TaskFileError, match="memory://texts/b.txt"):
+        read_text("memory://texts/b.txt")
