@@ -37,10 +37,7 @@ def read_text(path: str) -> str:
         256 MB; there is nothing on standard input.
     """
     try:
-        if path == STDIN:
-            data = _read_stdin(sys.stdin)
-        else:
-            data = file_paths.at(path).read_bytes()
+        data = _read_stdin(sys.stdin) if path == STDIN else file_paths.at(path).read_bytes()
         if data.startswith(b"\x1f\x8b"):
             most = max(_MIN_BOMB_BYTES, _MAX_RATIO * len(data))
             with gzip.open(io.BytesIO(data)) as file:
