@@ -5,7 +5,7 @@ from __future__ import annotations
 from absl import flags
 
 from data_prep.running import pipeline
-from tfbio.base import extras
+from tfbio.base import errors, extras
 
 
 def define_common_flags(runs_beam: bool = True) -> None:
@@ -22,7 +22,7 @@ def define_common_flags(runs_beam: bool = True) -> None:
     flags.DEFINE_bool("overwrite", False, "Replace finished output, whatever its settings.")
     if runs_beam:
         flags.DEFINE_integer(
-            "workers", 0, "Worker processes of the local runner; 0: one a core.", lower_bound=0
+            "workers", 0, "Worker processes of --runner=local; 0: one a core.", lower_bound=0
         )
         flags.DEFINE_string(
             "runner",
@@ -51,6 +51,10 @@ def leave_beam_flags(argv: list[str]) -> list[str]:
     is_local = flags.FLAGS.runner == "local"
     pipeline.check_flags(rest[1:], is_local)
     if not is_local:
+        if flags.FLAGS.workers:
+            raise errors.UsageError(
+                "--workers is for --runner=local: another runner has a flag of its own."
+            )
         pipeline.check_runner(flags.FLAGS.runner)
     return rest
 

@@ -254,8 +254,9 @@ class CommonSettings(BaseSettings):
 
         Raises:
           ConfigError: `gradient_clip_groups` does not divide `train_batch_size`, or is above 1
-            without `loss_reduction` "sum" or with `run.gradient_accumulation_steps` above 1; or
-            `early_stopping_patience` is above 0 without `eval_every_steps`.
+            without `loss_reduction` "sum" or with `run.gradient_accumulation_steps` above 1;
+            `early_stopping_patience` is above 0 without `eval_every_steps`; or a trial's seed is
+            2**31 or more.
         """
         groups, batch_size = self.gradient_clip_groups, self.train_batch_size
         require(
@@ -275,3 +276,5 @@ class CommonSettings(BaseSettings):
             self.eval_every_steps > 0 or not self.early_stopping_patience,
             "early_stopping_patience counts evaluations: it goes with eval_every_steps",
         )
+        last = self.seed + self.num_trials - 1
+        require(last < 2**31, f"the last trial's seed, {last}, must be below 2**31")
