@@ -72,7 +72,8 @@ class FinetuningRun(BaseSettings):
     gradient_accumulation_steps: int = setting(
         1,
         "Parts of a device's examples, worked on one after the other: the memory of one part, the "
-        "same step. Only dropout draws other numbers then.",
+        "same step. Only dropout draws other numbers then. Not above 1 with batches of fixed "
+        "shapes (run.fixed_shapes) or --mesh.",
         at_least=1,
     )
     predict_train: bool = setting(
@@ -190,7 +191,8 @@ class CommonSettings(BaseSettings):
     gradient_clip_groups: int = setting(
         1,
         "The examples of a batch are so many equal groups; the gradient of each is clipped by "
-        "itself, then all are summed. BioELECTRA's authors trained on 8 TPU cores, which do so.",
+        "itself, then all are summed. BioELECTRA's authors trained on 8 TPU cores, which do so. "
+        "Not above 1 with batches of fixed shapes (run.fixed_shapes) or --mesh.",
         at_least=1,
     )
     loss_reduction: str = setting(
