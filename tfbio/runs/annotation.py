@@ -13,11 +13,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from data_prep.running import pipeline
+from data_prep.running import pipeline, work_folder
 from data_prep.sentences import splitters
 from tfbio.base import file_paths, messages, path_checks, storage
 from tfbio.base.errors import DataError, UsageError, UserError
-from tfbio.base.manifests import Manifest
+from tfbio.base.manifests import MANIFEST, Manifest
 from tfbio.formats.text_files import STDIN
 from tfbio.runs import (
     annotated_file,
@@ -117,12 +117,9 @@ def _jobs(inputs: Sequence[str], output_dir: str, settings: AnnotationSettings) 
       UserError: there is no such file, the output would lie beside it, or two have one name.
     """
     jobs: dict[str, Job] = {}
-    folder = os.path.realpath(output_dir)
-    for path in document_formats.find_files(inputs):
+    for path in _inputs(inputs, output_dir):
         if path == STDIN:
             raise UsageError("--input=- has no name for a file in --output_dir: give --output.")
-        if os.path.dirname(os.path.realpath(path)) == folder:
-            raise UserError(f"--output_dir={output_dir} holds the input {path}: give another one.")
         name = annotated_file.output_name(path, settings.form, settings.compress)
         if name in jobs:
             raise UserError(
@@ -132,6 +129,27 @@ def _jobs(inputs: Sequence[str], output_dir: str, settings: AnnotationSettings) 
         output = str(file_paths.at(output_dir, name))
         jobs[name] = Job(path, storage.size(path), output, settings.form, settings.compress)
     return list(jobs.values())
+
+
+def _inputs(inputs: Sequence[str], output_dir: str) -> list[str]:
+    """Lists the input files, but for what an earlier run has written into the output folder.
+
+    Raises:
+      UserError: there is no such file, or the output would lie beside it.
+    """
+    paths = document_formats.find_files(inputs)
+    folder = os.path.realpath(output_dir)
+    written = (folder, os.path.join(folder, work_folder.WORK))
+    inside = [path for path in paths if os.path.dirname(os.path.realpath(path)) in written]
+    # Before the first run, what is in the folder is somebody else's.
+    is_first = not any(
+        file_paths.at(output_dir, name).exists() for name in (MANIFEST, work_folder.WORK)
+    )
+    named = [path for path in inside if is_first or path in inputs]
+    if named or len(inside) == len(paths):
+        path = (named or inside)[0]
+        raise UserError(f"--output_dir={output_dir} holds the input {path}: give another one.")
+    return [path for path in paths if path not in inside]
 
 
 class _Run:

@@ -120,3 +120,22 @@ def test_a_run_goes_on_in_the_precision_in_which_it_began(inputs, annotate, tmp_
     jobs = annotation._jobs([str(inputs)], output, settings)
     own = annotation._Run(folder, settings, jobs)
     assert own.overrides() == ("run.x=1", "run.precision=float32")
+
+
+def test_outputs_in_a_folder_of_the_inputs_are_no_inputs(inputs):
+    """Searches a folder in which an earlier run has written files that end as inputs do."""
+    out, settings = inputs / "found", AnnotationSettings("model")
+    out.mkdir()
+    (out / "c.xml").write_text(CITATIONS)
+    with pytest.raises(UserError, match="found holds the input .*c.xml"):  # no run's yet
+        annotation._jobs([str(inputs)], str(out), settings)
+    (out / ".work").mkdir()
+    for given in (inputs, inputs / "**" / "*.xml"):
+        jobs = annotation._jobs([str(given)], str(out), settings)
+        assert [job.name for job in jobs] == ["a.xml", "b.xml"]
+    (out / ".work").rmdir()
+    (out / "manifest.json").write_text("{}")
+    assert len(annotation._jobs([str(inputs)], str(out), settings)) == 2
+    for given in ([inputs, out / "c.xml"], [out], [out / "*.xml"]):
+        with pytest.raises(UserError, match="found holds the input .*c.xml"):
+            annotation._jobs([*map(str, given)], str(out), settings)
