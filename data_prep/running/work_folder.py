@@ -174,6 +174,21 @@ def read_step(work: str | os.PathLike, name: str) -> dict[str, Any] | None:
         return None
 
 
+def remove_step(work: str | os.PathLike, name: str) -> None:
+    """Removes the note of a finished step from a stage's working folder, if it is there.
+
+    It returns nothing.
+
+    Args:
+      work: the path of the working folder.
+      name: the name of the step.
+
+    Raises:
+      OSError: the note cannot be removed.
+    """
+    file_paths.at(work, f"{name}.json").unlink(missing_ok=True)
+
+
 def read_steps(work: str | os.PathLike, prefix: str) -> list[dict[str, Any]]:
     """Returns the notes of several finished steps from a stage's working folder.
 

@@ -208,7 +208,7 @@ class _Run:
         self._cores = cores
 
     def nothing_is_left(self) -> None:
-        """Notes new files that cannot be read, where all others are done.
+        """Notes the files that cannot be read, where all others are done.
 
         Raises:
           UserError: another model annotated them.

@@ -98,16 +98,15 @@ class AnnotationFolder:
                 )
 
     def is_done(self, job: Job) -> bool:
-        """Returns True if a file is annotated already, or left out, and has not changed since.
+        """Returns True if a file is annotated already, and has not changed since.
 
         Args:
           job: the file and its output.
         """
         note = self.notes.get(job.name)
-        if note is None or note.bytes != job.bytes:
+        # A file left out is tried again: the disk or a missing package may have been the reason.
+        if note is None or note.output is None or note.bytes != job.bytes:
             return False
-        if note.output is None:
-            return True
         try:
             return storage.size(job.output) == note.output.bytes
         except OSError:

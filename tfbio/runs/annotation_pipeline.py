@@ -77,6 +77,7 @@ def in_pipeline(
 
         _ = root | beam.Create(jobs) | beam.Reshuffle() | "Annotate" >> beam.Map(annotate)
 
+    _forget_left_out(work, jobs)
     notes = _Notes(work, jobs, facts, listener)
     pipeline.run(build, runner, notes.heard())
     # By their names: a listing of a folder that several machines share may be old.
@@ -100,6 +101,14 @@ def _facts(loading: Loading) -> ModelFacts:
     return ModelFacts(
         checkpoint_source.sha256_of_weights(trial), "float32" if precision == "auto" else precision
     )
+
+
+def _forget_left_out(work: str, jobs: Sequence[Job]) -> None:
+    """Removes earlier notes on files left out, of which the listener would hear before the try."""
+    for job in jobs:
+        step = f"{_STEP}{job.name}"
+        if (note := work_folder.read_step(work, step)) and note["output"] is None:
+            work_folder.remove_step(work, step)
 
 
 class _Notes:

@@ -98,7 +98,14 @@ def test_each_file_has_the_entities_of_a_prediction_of_it(trial, inputs, cpu, tm
     steps = "reading [0-9.]+ .*splitting .*tokenizing .*products .*writing"
     assert re.search(f"seconds by step: {steps} .*documents/s", said)
 
-    # A second run reads nothing, and other settings are refused before the model is loaded.
+    # A second run tries the file left out alone.
+    written = (out / "a.jsonl").stat().st_mtime_ns
+    annotation.annotate(settings, [str(inputs)], str(out), strategy=cpu, processes=1)
+    said = capsys.readouterr().out
+    assert "3 of 4 files are complete and are kept" in said and said.count("left out: ") == 1
+    assert json.loads((out / "manifest.json").read_text()) == manifest
+    # Without it nothing is read, and other settings are refused before the model is loaded.
+    os.rename(inputs / "cut.xml.gz", tmp_path / "cut.xml.gz")
     annotation.annotate(settings, [str(inputs)], str(out), strategy=never)
     said = capsys.readouterr().out
     assert "found is complete" in said and "left out: " in said
@@ -116,7 +123,6 @@ def test_each_file_has_the_entities_of_a_prediction_of_it(trial, inputs, cpu, tm
     write_citations(inputs / "d.xml", range(70, 74))
     write_citations(inputs / "cut.xml.gz", range(100, 103))
     os.remove(out / "b.jsonl")
-    written = (out / "a.jsonl").stat().st_mtime_ns
     annotation.annotate(settings, [str(inputs)], str(out), strategy=cpu, processes=1)
     assert (out / "a.jsonl").stat().st_mtime_ns == written
     after = files_of(out)

@@ -72,6 +72,21 @@ def test_a_file_that_can_no_longer_be_read_has_no_annotation(inputs, annotate, t
     assert sorted(os.listdir(tmp_path / "out")) == ["b.jsonl", "manifest.json"]
 
 
+def test_a_file_left_out_is_tried_again(inputs, annotate, monkeypatch):
+    """Repairs the disk, not the file, whose size stays."""
+    with monkeypatch.context() as patch:
+        problem_of = annotation.document_formats.problem_of
+        patch.setattr(
+            annotation.document_formats,
+            "problem_of",
+            lambda path: "input/output error" if path.endswith("b.xml") else problem_of(path),
+        )
+        assert annotate()["problems"] == ["input/output error"]
+        assert annotate()["counts"]["bad_input_files"] == 1
+    manifest = annotate()
+    assert manifest["problems"] == [] and manifest["counts"]["documents"] == 2
+
+
 def test_two_inputs_with_one_output_are_refused_in_two_runs_as_well(inputs, annotate):
     annotate(until="a.xml")
     for name in ("a.xml", "b.xml"):

@@ -8,7 +8,7 @@ import types
 
 import pytest
 
-from data_prep.running import pipeline
+from data_prep.running import pipeline, work_folder
 from tests import portable_runner
 from tests.portable_runner import ROOT, wait_for
 from tests.tfbio.runs.test_annotation import files_of, never, write_citations
@@ -106,7 +106,7 @@ def test_what_is_noted_is_told_and_kept(trial, inputs, one_machine, tmp_path, ca
 def test_a_note_on_an_earlier_file_does_not_count(
     trial, inputs, one_machine, tmp_path, monkeypatch
 ):
-    """A run dies after its first files; one of these changes before the next run."""
+    """Ends a run after its files; one changes before the next run, and one was left out."""
     output = tmp_path / "found"
 
     class Died(Exception):
@@ -123,10 +123,14 @@ def test_a_note_on_an_earlier_file_does_not_count(
     written = (output / "2.jsonl").stat().st_mtime_ns
     write_citations(inputs / "3.xml.gz", range(1, 4))
     (output / "5.jsonl").unlink()
+    left_out = {"output": None, "problem": "input/output error"}
+    note = work_folder.read_step(output / ".work", "made-6.xml.gz")
+    work_folder.write_step(output / ".work", "made-6.xml.gz", note | left_out)
     annotate(trial, inputs, output)
     assert (output / "2.jsonl").stat().st_mtime_ns == written
     after = files_of(output)
     assert after.keys() == one_machine.keys()
+    assert json.loads(after["manifest.json"])["problems"] == []
     assert len(after.pop("3.jsonl").splitlines()) == 3
     assert all(after[name] == one_machine[name] for name in after if name != "manifest.json")
 
