@@ -75,6 +75,18 @@ def test_two_workers_train_as_one(command, alone, tmp_path, devices):
 
 
 @pytest.mark.slow
+def test_two_workers_of_which_one_traces_take_the_same_loops(command, tmp_path):
+    folder = tmp_path / "traced"
+    command = [*command, "--set=num_train_steps=10", "--profile_steps=3,4"]
+    (code, _, error), (other_code, _, other_error) = Workers(
+        [*command, f"--model_dir={folder}"], folder
+    ).end()
+    assert (code, other_code) == (0, 0), error + other_error
+    assert len(list(folder.glob("logs/plugins/profile/*/*.xplane.pb"))) == 1
+    assert len(losses(folder, "train")) == 4
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
 def test_a_run_that_loses_a_worker_continues(command, undisturbed, tmp_path, sent):
     """Killed: the other ends with what to do. Preempted: both save. Then all continue the same."""

@@ -133,7 +133,7 @@ def pretrain(
         _end_if_many_are_skipped(figures, pretrainer, data, model_dir, is_chief)
 
     logs = os.path.join(model_dir, "logs")
-    profile = Profile(logs, profile_steps if is_chief else None)
+    profile = Profile(logs, profile_steps, writes=is_chief)
     try:
         with Preemption(
             strategy, lambda: pretraining_folder.what_is_saved(model_dir)

@@ -12,14 +12,16 @@ class Profile:
     Args:
       folder: the path of the folder in which TensorBoard looks for logs.
       steps: the first and the last, counted from 1; None: no trace.
+      writes: False for a worker that leaves the trace to another: it only has the same `borders`.
 
     Attributes:
       borders: the steps done before the trace and at its end, (first - 1, last); () without a
-        trace.
+        trace. All workers of a run need the same ones, as each loop begins with what they do
+        together (see `preemption.Preemption.sent`).
     """
 
-    def __init__(self, folder: str, steps: tuple[int, int] | None):
-        self._folder, self._running = folder, False
+    def __init__(self, folder: str, steps: tuple[int, int] | None, writes: bool = True):
+        self._folder, self._writes, self._running = folder, writes, False
         self.borders = (steps[0] - 1, steps[1]) if steps else ()
 
     def start_at(self, step: int) -> None:
@@ -31,7 +33,7 @@ class Profile:
         Raises:
           tf.errors.AlreadyExistsError: TensorFlow traces already.
         """
-        if step == min(self.borders, default=None):
+        if self._writes and step == min(self.borders, default=None):
             tf.profiler.experimental.start(self._folder)
             self._running = True
 

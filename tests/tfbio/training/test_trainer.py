@@ -92,6 +92,16 @@ def test_loops_end_at_stops_and_at_the_borders_of_a_trace(record, monkeypatch):
     ]  # fmt: skip
 
 
+def test_a_worker_that_writes_no_trace_has_the_loops_of_the_one_that_does(record, tmp_path):
+    """Waits for it at the same steps: each loop begins with what the workers do together."""
+    profile = Profile(str(tmp_path), (4, 6), writes=False)
+    assert profile.borders == Profile(str(tmp_path), (4, 6)).borders
+    record.trainer(profile=profile).fit(0, 10, record.train, record.evaluate)
+    profile.close()
+    assert record.loops() == [3, 3, 4]
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_run_that_is_told_to_end_does_so_after_its_loop(record):
     def train(steps):
         record.preemption.sent = record.train(steps) and len(record.loops()) == 2
