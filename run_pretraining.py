@@ -122,7 +122,7 @@ def main(argv: list[str]) -> None:
     if not FLAGS.model_dir:
         raise errors.UsageError("--model_dir is missing: where the checkpoints are to go.")
 
-    profile_steps = _profile_steps(settings.num_train_steps)
+    profile_steps = _profile_steps(settings.last_step)
     on_remote_tpu = FLAGS.tpu not in ("", "local")
     if on_remote_tpu:
         path_checks.require_remote(FLAGS.tpu, "model_dir", [FLAGS.model_dir])
@@ -219,7 +219,7 @@ def _check_examples() -> None:
             read_manifest(folder, "examples")  # which says so
 
 
-def _profile_steps(num_train_steps: int) -> tuple[int, int] | None:
+def _profile_steps(last_step: int) -> tuple[int, int] | None:
     """Reads --profile_steps: the first and the last step, or None.
 
     Raises:
@@ -229,9 +229,9 @@ def _profile_steps(num_train_steps: int) -> tuple[int, int] | None:
     if not text:
         return None
     numbers = [int(number) if number.isdecimal() else 0 for number in text.split(",")]
-    if len(numbers) != 2 or not 1 <= numbers[0] <= numbers[1] <= num_train_steps:
+    if len(numbers) != 2 or not 1 <= numbers[0] <= numbers[1] <= last_step:
         raise errors.UsageError(
-            f"--profile_steps={text}: expected FIRST,LAST, two steps from 1 to {num_train_steps}, "
+            f"--profile_steps={text}: expected FIRST,LAST, two steps from 1 to {last_step}, "
             "such as 201,210."
         )
     if FLAGS.tpu not in ("", "local"):

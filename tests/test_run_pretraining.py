@@ -71,6 +71,10 @@ REMOTE = ("--examples=gs://in", "--model_dir=gs://out")
         ([*BOTH, "--profile_steps=0,10"], "--profile_steps=0,10: expected FIRST,LAST"),
         ([*BOTH, "--profile_steps=20,10"], "--profile_steps=20,10: expected FIRST,LAST"),
         ([*BOTH, "--profile_steps=1,9", "--set=num_train_steps=8"], "two steps from 1 to 8"),
+        (
+            [*BOTH, "--profile_steps=1,9", "--set=run.stop_at_step=8"],
+            "two steps from 1 to 8",
+        ),
         ([*BOTH, "--profile_steps=1,9", "--tpu=pod"], "and not those of --tpu=pod"),
         # Before the TPU is claimed, which would say so.
         ([*BOTH, "--tpu=pod"], "--model_dir=nowhere: the machines of --tpu=pod"),
