@@ -391,9 +391,9 @@ class PretrainingConfig(BaseSettings, PretrainingPhases):
     def max_predictions(self, sequence_length: int) -> int:
         """Computes from pretraining settings the most tokens of an example that are masked, an int.
 
-        The original ELECTRA code computes its setting `max_predictions_per_seq` so.
+        The original ELECTRA code computes its setting `max_predictions_per_seq` so, but for 0.
 
         Args:
           sequence_length: tokens of the example.
         """
-        return min(sequence_length, int((self.most_masked + 0.005) * sequence_length))
+        return max(1, min(sequence_length, int((self.most_masked + 0.005) * sequence_length)))

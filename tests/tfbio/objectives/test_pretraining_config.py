@@ -257,10 +257,16 @@ def test_positions_before_the_first_hold_no_token():
 def test_as_many_words_are_scored_as_in_the_original_code():
     """int((mask_prob + 0.005) * max_seq_length), of the largest rate where it grows."""
     settings = PretrainingConfig(mask_prob=0.15)
-    assert [settings.max_predictions(length) for length in (5, 64, 128, 512)] == [0, 9, 19, 79]
+    assert [settings.max_predictions(length) for length in (64, 128, 512)] == [9, 19, 79]
     growing = PretrainingConfig(mask_prob=0.05, final_mask_prob=0.25)
     assert growing.max_predictions(128) == 32
     assert PretrainingConfig(mask_prob=1.0).max_predictions(128) == 128
+
+
+def test_at_least_one_word_is_scored():
+    """Holds of a small share, and of short examples, where the original code has 0."""
+    assert PretrainingConfig(mask_prob=0.001).max_predictions(128) == 1
+    assert PretrainingConfig(mask_prob=0.15).max_predictions(5) == 1
 
 
 def test_a_run_may_go_from_one_corpus_to_the_next():
