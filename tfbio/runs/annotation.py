@@ -6,6 +6,7 @@ TensorFlow before all that can be wrong with flags, settings and files was looke
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import glob
 import os
@@ -127,7 +128,10 @@ def _jobs(inputs: Sequence[str], output_dir: str, settings: AnnotationSettings) 
                 "into two folders."
             )
         output = str(file_paths.at(output_dir, name))
-        jobs[name] = Job(path, storage.size(path), output, settings.form, settings.compress)
+        size = 0
+        with contextlib.suppress(OSError):  # such as a link to nothing, which `problem_of` names
+            size = storage.size(path)
+        jobs[name] = Job(path, size, output, settings.form, settings.compress)
     return list(jobs.values())
 
 

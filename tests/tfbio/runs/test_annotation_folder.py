@@ -87,6 +87,14 @@ def test_a_file_left_out_is_tried_again(inputs, annotate, monkeypatch):
     assert manifest["problems"] == [] and manifest["counts"]["documents"] == 2
 
 
+def test_a_link_to_nothing_is_left_out(inputs, annotate):
+    (inputs / "gone.xml").symlink_to(inputs / "nowhere.xml")
+    manifest = annotate()
+    assert manifest["counts"]["documents"] == 2
+    (problem,) = manifest["problems"]
+    assert "gone.xml cannot be used: No such file" in problem
+
+
 def test_two_inputs_with_one_output_are_refused_in_two_runs_as_well(inputs, annotate):
     annotate(until="a.xml")
     for name in ("a.xml", "b.xml"):
