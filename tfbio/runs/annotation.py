@@ -61,7 +61,7 @@ def annotate(
       strategy: where one process computes, or a function that makes it; several compute on the CPU.
       processes: the number of processes; 0: one a core, but one alone where there is a GPU.
       runner: where a Beam pipeline annotates; the local one: in processes of this machine.
-      overwrite: True to replace the files of an earlier run.
+      overwrite: True to replace the files of an earlier run, also of an interrupted one.
 
     Raises:
       UsageError: the form cannot be written file by file, or not compressed, or the model finds no
@@ -276,7 +276,7 @@ class _Run:
         if self._deaths and self._missing:
             raise UserError(
                 f"{self._deaths[0]}; -9 says that memory ran out: run the same command again, "
-                "perhaps with fewer --processes; it continues."
+                "without --overwrite and perhaps with fewer --processes; it continues."
             )
         notes = [self._folder.notes[job.name] for job in self._jobs]
         if not any(note.output for note in notes):

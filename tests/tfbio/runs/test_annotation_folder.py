@@ -58,7 +58,7 @@ def inputs(tmp_path):
 def test_a_process_that_dies_at_a_file_that_has_changed_is_told(inputs, annotate):
     annotate()
     (inputs / "a.xml").write_text(CITATIONS + "\n")
-    with pytest.raises(UserError, match=r"died at \S+a.xml \(exit code -9\)"):
+    with pytest.raises(UserError, match=r"died at \S+a.xml \(exit code -9\).*without --overwrite"):
         annotate(dies="a.xml")
     assert annotate()["counts"]["inputs"]["a.xml"]["bytes"] == len(CITATIONS) + 1
 
