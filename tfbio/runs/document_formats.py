@@ -94,8 +94,7 @@ def read(path: str, left_out: list[str] | None = None) -> Iterator[Document]:
         except safe_xml.BadFile as error:
             raise FormatError(f"{path}: {error}") from error
     elif ending == ".parquet" or (ending == ".json" and bigbio.is_kb(path)):
-        for document, _ in bigbio.documents(bigbio.read(path, "kb"), path=path):
-            yield document
+        yield from bigbio.texts(bigbio.read(path, "kb"), path)
     elif ending == ".json":
         yield from bioc.read_json(path)
     else:

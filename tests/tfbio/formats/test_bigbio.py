@@ -245,3 +245,12 @@ def test_entities_are_in_the_order_of_the_text():
     ]
     ((_, entities),) = bigbio.documents([KB | {"entities": mentions}])
     assert [(x.start, x.end) for x in entities] == [(0, 8), (9, 17), (9, 21), (49, 58)]
+
+
+def test_new_text_may_have_entities_that_are_wrong(tmp_path):
+    """Reads the texts alone, as prediction keeps no entities of its input."""
+    wrong = KB["entities"][0] | {"text": ["other"], "offsets": [[0, 5]]}
+    bigbio.write(tmp_path / "x.json", "kb", [KB | {"entities": [wrong]}])
+    (document,) = document_formats.read(str(tmp_path / "x.json"))
+    ((expected, _),) = bigbio.documents([KB])
+    assert document == expected
