@@ -102,6 +102,10 @@ def read(path: str | os.PathLike, schema: str) -> list[Row]:
         message names the row and the field. For Parquet: pyarrow is not installed.
       TaskFileError: the file cannot be read.
     """
+    if os.fspath(path).lower().endswith(".parquet.gz"):
+        raise FormatError(
+            f"{os.fspath(path)}: Parquet is compressed inside, and not read from a .gz: unpack it."
+        )
     rows = _of_parquet(path) if is_parquet(path) else _of_json(os.fspath(path))
     spec = SCHEMAS[schema]
     return [

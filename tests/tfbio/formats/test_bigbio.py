@@ -254,3 +254,11 @@ def test_new_text_may_have_entities_that_are_wrong(tmp_path):
     (document,) = document_formats.read(str(tmp_path / "x.json"))
     ((expected, _),) = bigbio.documents([KB])
     assert document == expected
+
+
+def test_parquet_in_gzip_is_refused(tmp_path):
+    bigbio.write(tmp_path / "x.parquet", "kb", [KB])
+    path = tmp_path / "x.parquet.gz"
+    path.write_bytes(gzip.compress((tmp_path / "x.parquet").read_bytes()))
+    with pytest.raises(FormatError, match=r"x\.parquet\.gz: .*: unpack it"):
+        list(document_formats.read(str(path)))
