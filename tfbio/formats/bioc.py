@@ -31,7 +31,7 @@ from tfbio.formats.safe_xml import (
     first_element,
     open_file,
 )
-from tfbio.formats.text_files import read_text
+from tfbio.formats.text_files import read_text, without_halves
 
 # Characters that may be missing between the passages of a small file of BioC.
 _LEAST_ROOM = 1_000_000
@@ -147,7 +147,7 @@ def read(path: str, documents: Iterable[dict[str, Any]], size: int) -> Iterator[
 
 def _of_bioc(path: str, document: dict[str, Any], room: int) -> Document:
     given, parts = document.get("id"), []
-    name = "" if given is None else str(given)  # which may be 0
+    name = "" if given is None else without_halves(str(given))  # which may be 0
     if not name:
         raise FormatError(f"{path}: a document has no id: give each one.")
     try:
@@ -157,9 +157,8 @@ def _of_bioc(path: str, document: dict[str, Any], room: int) -> Document:
                 raise ValueError(f"the infon type {kind!r:.40} is no text")
             # The text of a passage that is divided stands in its sentences.
             for part in [passage] if passage.get("text") else passage.get("sentences") or []:
-                # Half of a pair of surrogates, which JSON can hold, is no character.
-                text = re.sub("[\ud800-\udfff]", "\ufffd", part.get("text") or "")
-                parts.append((_offset(part["offset"]), kind, text))
+                text = without_halves(part.get("text") or "")
+                parts.append((_offset(part["offset"]), without_halves(kind), text))
         end = 0
         for start, _, text in parts:
             room -= max(0, start - end) if text else 0

@@ -6,6 +6,7 @@ import codecs
 import functools
 import gzip
 import io
+import re
 import sys
 import zlib
 from typing import TextIO
@@ -16,6 +17,8 @@ from tfbio.formats.task_file_errors import TaskFileError, mistake
 # gzip shrinks text 3 to 10 times, and zeros 1,000 times: a file over this length that shrinks so
 # far is no text.
 _MAX_RATIO, _MIN_BOMB_BYTES = 200, 256_000_000
+
+_HALVES = re.compile("[\ud800-\udfff]")
 
 # The path of what is piped into a command, as messages call it.
 STDIN = "(standard input)"
@@ -66,6 +69,14 @@ def _read_stdin(stdin: TextIO | None) -> bytes:
     if not data:
         raise TaskFileError("--input=-: standard input is empty: pipe a text into the command.")
     return data
+
+
+def without_halves(text: str) -> str:
+    """Returns a text with U+FFFD for each half of a pair of surrogates, which is no character.
+
+    JSON can hold one, and so can the name of a file; UTF-8 cannot. Offsets stay.
+    """
+    return _HALVES.sub("\ufffd", text)
 
 
 def read_lines(path: str) -> list[str]:

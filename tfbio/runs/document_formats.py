@@ -21,7 +21,7 @@ from tfbio.base import file_paths, messages, storage
 from tfbio.base.errors import UserError
 from tfbio.formats import bigbio, bioc, pubtator, safe_xml
 from tfbio.formats.annotated_documents import Document, FormatError, Passage, joined
-from tfbio.formats.text_files import STDIN, read_text
+from tfbio.formats.text_files import STDIN, read_text, without_halves
 
 _ENDINGS = (".txt", ".pubtator", ".xml", ".nxml", ".tar", ".tgz", ".json", ".parquet")
 # Text that would otherwise pass for plain text on standard input.
@@ -108,7 +108,10 @@ def read(path: str, left_out: list[str] | None = None) -> Iterator[Document]:
             yield from pubtator.read(path, text)
         else:
             name = os.path.basename(path)
-            yield of_text(name[: name.lower().rindex(ending)] if ending else "stdin", text)
+            name = name[:-3] if name.lower().endswith(".gz") else name
+            # A name that is not UTF-8 has halves of surrogates.
+            name = without_halves(os.path.splitext(name)[0])
+            yield of_text("stdin" if path == STDIN else name, text)
 
 
 def problem_of(path: str) -> str:

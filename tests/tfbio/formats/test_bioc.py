@@ -193,3 +193,11 @@ def test_an_id_may_be_zero_but_must_be_there(tmp_path, given):
     assert next(read).id == "0"
     with pytest.raises(FormatError, match="has no id"):
         next(read)
+
+
+def test_half_a_character_becomes_one_that_can_be_written(tmp_path):
+    passage = {"offset": 0, "infons": {"type": "a\ud83d"}, "text": "b\ud83d"}
+    (tmp_path / "a.json").write_text(json.dumps([{"id": "c\ud83d", "passages": [passage]}]))
+    (document,) = document_formats.read(str(tmp_path / "a.json"))
+    found = (document.id, document.passages[0].kind, document.text)
+    assert found == ("c\ufffd", "a\ufffd", "b\ufffd")

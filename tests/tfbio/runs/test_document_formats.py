@@ -1,6 +1,7 @@
 """Full texts, annotated in each form of output."""
 
 import json
+import os
 import tarfile
 
 import bioc
@@ -98,3 +99,19 @@ def test_what_is_no_article_of_pubmed_s_is_passed_over(tmp_path):
     )
     read = document_formats.read(str(tmp_path / "a.xml"))
     assert [(document.id, document.text) for document in read] == [("1", "Cells.")]
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        (b"\xff1.txt", "\ufffd1"),
+        ("\u0130.txt".encode(), "\u0130"),  # two characters in lower case
+        (b"a.b.TXT.GZ", "a.b"),
+    ],
+)
+def test_the_id_of_a_text_is_the_beginning_of_its_name(tmp_path, name, expected):
+    path = os.path.join(tmp_path, os.fsdecode(name))
+    with open(path, "w") as file:
+        file.write("The cells.")
+    (document,) = document_formats.read(path)
+    assert document.id == expected
