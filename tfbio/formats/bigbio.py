@@ -22,7 +22,7 @@ from typing import Any
 
 from tfbio.base import extras, storage
 from tfbio.formats.annotated_documents import Annotated, Document, Entity, FormatError, Passage
-from tfbio.formats.text_files import read_text
+from tfbio.formats.text_files import read_text, without_halves
 
 Row = dict[str, Any]
 
@@ -67,8 +67,6 @@ _NEEDED = {"id", "text", "text_1", "text_2", "premise", "hypothesis", "question"
 
 # The first two fields; BioC's documents have no document_id.
 _KB_BEGINS = re.compile(r'\s*\[?\s*\{\s*"id"\s*:\s*"[^"]*"\s*,\s*"document_id"\s*:')
-# Half of a pair of surrogates, which JSON can hold, is no character.
-_HALVES = re.compile("[\ud800-\udfff]")
 DISCONTINUOUS, WITHOUT_PLACE = "discontinuous", "without_a_place"
 
 
@@ -188,7 +186,7 @@ def _checked(value: Any, spec: Any, where: str, field: str) -> Any:
     if not isinstance(value, spec) or isinstance(value, bool):
         wanted = "a text" if spec is str else "a whole number"
         raise FormatError(f"{place}: expected {wanted}, found {value!r:.60}.")
-    return _HALVES.sub("\ufffd", value) if isinstance(value, str) else value
+    return without_halves(value) if isinstance(value, str) else value
 
 
 def write(path: str | os.PathLike, schema: str, rows: Iterable[Row]) -> None:

@@ -4,13 +4,15 @@ import json
 from typing import Any
 
 from tfbio.formats.task_file_errors import Where, mistake
-from tfbio.formats.text_files import read_lines
+from tfbio.formats.text_files import read_lines, without_halves
 
 _JSON_TYPES = {str: "text", int: "a number", list: "a list", dict: "an object"}
 
 
 def parse_json(path: str) -> Any:
     """Reads a task's file of JSON, and returns its content as Python's objects (dict, list, str).
+
+    Half of a pair of surrogates, which JSON can hold, becomes U+FFFD.
 
     Args:
       path: the file, gzip-compressed or not.
@@ -19,10 +21,21 @@ def parse_json(path: str) -> Any:
       TaskFileError: the file cannot be read, or is no JSON; the message names the line.
     """
     try:
-        return json.loads("\n".join(read_lines(path)))
+        return _written(json.loads("\n".join(read_lines(path))))
     except (ValueError, RecursionError) as error:
         number = getattr(error, "lineno", 1)
         raise mistake((path, number), f"this is not JSON ({error})") from None
+
+
+def _written(value: Any) -> Any:
+    """Returns the content of JSON with texts that can be written and tokenized."""
+    if isinstance(value, str):
+        return without_halves(value)
+    if isinstance(value, list):
+        return [_written(part) for part in value]
+    if isinstance(value, dict):
+        return {name: _written(part) for name, part in value.items()}
+    return value
 
 
 def field_of(record: Any, name: str, where: Where, value_type: type) -> Any:

@@ -57,3 +57,17 @@ def test_an_answer_may_differ_in_case(write):
     path = write(json.dumps({"data": [{"paragraphs": [{"context": "Aspirin.", "qas": qas}]}]}))
     (question,) = squad.read(path)
     assert (question.answers, question.answer_starts) == (("aspirin",), (0,))
+
+
+def test_half_a_character_becomes_one_that_can_be_tokenized(tmp_path):
+    answer = {"text": "cells", "answer_start": 2}
+    question = {"id": "1\ud83d", "question": "What\ud83d?", "answers": [answer]}
+    paragraph = {"context": "\ud83d cells \U0001f600", "qas": [question]}
+    (tmp_path / "a.json").write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
+    (read,) = squad.read(str(tmp_path / "a.json"))
+    assert (read.id, read.question, read.context) == (
+        "1\ufffd",
+        "What\ufffd?",
+        "\ufffd cells \U0001f600",
+    )
+    assert read.answer_starts == (2,)
