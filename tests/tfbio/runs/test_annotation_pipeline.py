@@ -126,6 +126,7 @@ def test_a_note_on_an_earlier_file_does_not_count(
     left_out = {"output": None, "problem": "input/output error"}
     note = work_folder.read_step(output / ".work", "made-6.xml.gz")
     work_folder.write_step(output / ".work", "made-6.xml.gz", note | left_out)
+    monkeypatch.setattr(annotation_pipeline, "_LOOK_EVERY", 0.001)  # before the first try ends
     annotate(trial, inputs, output)
     assert (output / "2.jsonl").stat().st_mtime_ns == written
     after = files_of(output)
