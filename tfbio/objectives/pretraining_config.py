@@ -6,6 +6,7 @@ from tfbio.base.config import BaseSettings, require, setting
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.adversarial_config import AdversarialSettings
 from tfbio.objectives.distillation_config import DistillationConfig
+from tfbio.objectives.pretraining_generator import PretrainingGenerator
 from tfbio.objectives.pretraining_phases import PretrainingPhases
 from tfbio.objectives.pretraining_run import PretrainingRun
 
@@ -15,7 +16,7 @@ MASK_UNITS = ("token", "word", "span", "ngram")
 
 
 @dataclasses.dataclass(frozen=True)
-class PretrainingConfig(BaseSettings, PretrainingPhases):
+class PretrainingConfig(BaseSettings, PretrainingGenerator, PretrainingPhases):
     """The settings of pretraining; the defaults are ELECTRA-small's (Clark et al., 2020, Table 6).
 
     Attributes:
@@ -252,7 +253,7 @@ class PretrainingConfig(BaseSettings, PretrainingPhases):
             not go together.
         """
         self._check_masking()
-        self._check_generator()
+        self.check_generator()
         self.distillation.check_student(
             self.objective, self.sentence_pair_loss, self.adversarial.weight > 0
         )
@@ -310,40 +311,6 @@ class PretrainingConfig(BaseSettings, PretrainingPhases):
             "gradient_clip_groups are clipped: set max_gradient_norm above 0, or 1 group",
         )
 
-    def _check_generator(self) -> None:
-        """Checks the settings of the generator, or of what "mlm" has; see `check_together`."""
-        require(
-            self.untied_generator or not self.untied_generator_embeddings,
-            "untied_generator_embeddings goes with untied_generator",
-        )
-        require(
-            self.untied_generator_embeddings or not self.generator_embedding_size,
-            "generator_embedding_size goes with untied_generator_embeddings",
-        )
-        require(
-            self.objective == "mlm" or not self.sentence_pair_head,
-            "sentence_pair_head goes with objective = mlm",
-        )
-        require(
-            self.sentence_pair_head or not self.sentence_pair_loss,
-            "sentence_pair_loss goes with sentence_pair_head = true",
-        )
-        require(
-            self.objective == "mlm" or not self.adversarial.weight,
-            "adversarial.weight goes with objective = mlm",
-        )
-        warmup = self.generator_warmup_steps
-        require(
-            warmup < self.num_train_steps,
-            f"generator_warmup_steps {warmup} must be less than num_train_steps "
-            f"{self.num_train_steps}",
-        )
-        require(
-            not warmup or (self.has_generator and self.untied_generator),
-            "generator_warmup_steps needs a generator with layers of its own: objective = electra, "
-            "untied_generator, and no uniform_generator",
-        )
-
     def turns(self, devices: int) -> int:
         """Computes from pretraining settings how many parts a device works on in turn in a step.
 
@@ -351,37 +318,6 @@ class PretrainingConfig(BaseSettings, PretrainingPhases):
           devices: the number of devices that share a batch.
         """
         return self.run.gradient_accumulation_steps * max(1, self.gradient_clip_groups // devices)
-
-    @property
-    def has_generator(self) -> bool:
-        """Returns True if by these settings a generator fills in tokens for the discriminator."""
-        return self.objective == "electra" and not self.uniform_generator
-
-    @property
-    def generator(self) -> EncoderConfig:
-        """The `EncoderConfig` of the generator that the pretraining settings ask for.
-
-        It is the encoder's if `untied_generator` is false; sizes round as in the original code.
-
-        Raises:
-          ConfigError: the sizes that come out do not go together.
-        """
-        if not self.untied_generator:
-            return self.encoder
-        hidden_size = round(self.encoder.hidden_size * self.generator_hidden_fraction)
-        embedding_size = self.encoder.embedding_size
-        if self.untied_generator_embeddings:
-            embedding_size = self.generator_embedding_size or hidden_size
-        return dataclasses.replace(
-            self.encoder,
-            embedding_size=embedding_size,
-            hidden_size=hidden_size,
-            num_hidden_layers=max(
-                1, round(self.encoder.num_hidden_layers * self.generator_layers_fraction)
-            ),
-            intermediate_size=self.generator_intermediate_size or 4 * hidden_size,
-            num_attention_heads=self.generator_num_attention_heads or max(1, hidden_size // 64),
-        )
 
     @property
     def most_masked(self) -> float:

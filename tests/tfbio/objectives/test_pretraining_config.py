@@ -241,6 +241,30 @@ def test_a_generator_may_be_of_any_shape():
     assert dataclasses.replace(own, generator_embedding_size=24).generator.embedding_size == 24
 
 
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        (
+            ["encoder.hidden_size=800", "encoder.num_attention_heads=8"],
+            "hidden_size (200) must be a multiple of num_attention_heads (3)",
+        ),
+        (["generator_hidden_fraction=0.001"], "hidden_size must be at least 1, not 0"),
+        (["generator_intermediate_size=2000000000"], "it would have more than 10 billion"),
+    ],
+)
+def test_sizes_that_no_generator_has_are_blamed_on_its_own_settings(flags, reason):
+    """Refuses them with the settings, before a run reads its examples."""
+    with pytest.raises(ConfigError) as caught:
+        load(PretrainingConfig, "", flags)
+    message = str(caught.value)
+    assert "the generator cannot have these sizes: " in message and reason in message
+    assert "encoder" not in message
+    for name in ("hidden_fraction", "num_attention_heads", "intermediate_size"):
+        assert f"generator_{name}" in message
+    # Where there is no generator, its sizes do not matter.
+    load(PretrainingConfig, "", [*flags, "objective=mlm"])
+
+
 def test_positions_before_the_first_hold_no_token():
     settings = load(
         PretrainingConfig,
