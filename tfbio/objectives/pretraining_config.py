@@ -291,6 +291,12 @@ class PretrainingConfig(BaseSettings, PretrainingGenerator, PretrainingPhases):
             not self.final_mask_prob or self.final_mask_prob >= self.mask_prob,
             "final_mask_prob must be 0, or at least mask_prob",
         )
+        # The log odds of that share, at which the discriminator's bias would start.
+        require(
+            not (self.frequency_biases and self.objective == "electra" and self.mask_prob == 1),
+            "frequency_biases does not go with mask_prob = 1: the share of masked tokens has no "
+            "log odds",
+        )
 
     def _check_optimizer(self) -> None:
         """Checks the settings of the optimizer; see `check_together`."""

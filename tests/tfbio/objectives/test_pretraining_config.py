@@ -310,6 +310,14 @@ def test_a_run_may_go_from_one_corpus_to_the_next():
     assert load(PretrainingConfig, "", short).phases() == [(128, 1), (512, 10)]
 
 
+def test_a_share_without_log_odds_starts_no_bias():
+    """Refuses what a run would fail of after it has read all examples."""
+    flags = ["mask_prob=1", "frequency_biases=true"]
+    with pytest.raises(ConfigError, match="frequency_biases does not go with mask_prob = 1"):
+        load(PretrainingConfig, "", flags)
+    load(PretrainingConfig, "", [*flags, "objective=mlm"])  # has no such bias
+
+
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
