@@ -309,6 +309,12 @@ class PretrainingConfig(BaseSettings, PretrainingGenerator, PretrainingPhases):
             "adam_bias_correction does not go with generator_warmup_steps, in which one part waits",
         )
         require(
+            not (self.generator_warmup_steps and self.optimizer == "lamb")
+            or not self.lamb_bias_correction,
+            "lamb_bias_correction does not go with generator_warmup_steps, in which one part "
+            "waits: set it to false",
+        )
+        require(
             self.optimizer == "lamb" or self.lamb_bias_correction,
             "lamb_bias_correction = false goes with optimizer = lamb: adamw corrects none anyway",
         )

@@ -318,6 +318,16 @@ def test_a_share_without_log_odds_starts_no_bias():
     load(PretrainingConfig, "", [*flags, "objective=mlm"])  # has no such bias
 
 
+def test_averages_of_a_part_that_waits_are_not_corrected():
+    """The corrections count all steps, and those of a waiting part have no gradients."""
+    flags = ["generator_warmup_steps=10", "optimizer=lamb"]
+    with pytest.raises(ConfigError, match="lamb_bias_correction does not go with generator_warm"):
+        load(PretrainingConfig, "", flags)
+    load(PretrainingConfig, "", [*flags, "lamb_bias_correction=false"])
+    with pytest.raises(ConfigError, match="adam_bias_correction does not go with generator_warm"):
+        load(PretrainingConfig, "", [flags[0], "adam_bias_correction=true"])
+
+
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
