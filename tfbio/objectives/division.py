@@ -8,16 +8,22 @@ from tfbio.base.errors import UsageError
 from tfbio.objectives.pretraining_config import PretrainingConfig
 
 
-def check(config: PretrainingConfig, replicas: int) -> None:
+def check(config: PretrainingConfig, replicas: int, compiles: bool = False) -> None:
     """Checks that a pretraining batch divides by devices and parts of a step; returns nothing.
 
     Args:
       config: all settings.
       replicas: the devices that share the batch.
+      compiles: True if the devices compile each step whatever `run.jit_compile` says, as TPUs do.
 
     Raises:
-      UsageError: it does not, or `gradient_clip_groups` does not divide by the devices.
+      UsageError: it does not, `gradient_clip_groups` does not divide by the devices, or a setting
+        of one device is given for several.
     """
+    if config.run.jit_compile and replicas > 1 and not compiles:
+        raise UsageError("run.jit_compile works on one device or on a TPU, not on several.")
+    if config.run.parallel_parts > 1 and replicas > 1:
+        raise UsageError("run.parallel_parts works on one device, not on several.")
     groups = config.gradient_clip_groups
     if groups > 1 and groups % replicas:
         raise UsageError(

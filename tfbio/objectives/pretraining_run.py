@@ -50,7 +50,9 @@ class PretrainingRun(BaseSettings):
         choices=("auto", "cpu", "tpu"),
     )
     jit_compile: bool = setting(
-        False, "Compile the training step with XLA. A TPU always does; on a CPU it is slower."
+        False,
+        "Compile the training step with XLA, on one device. A TPU always does; on a CPU it is "
+        "slower.",
     )
     gradient_accumulation_steps: int = setting(
         1,
@@ -60,9 +62,10 @@ class PretrainingRun(BaseSettings):
     )
     parallel_parts: int = setting(
         1,
-        "A device works on so many parts of its examples, or of a part of "
+        "One device works on so many parts of its examples, or of a part of "
         "gradient_accumulation_steps, at the same time, each on a core of its own. For a CPU, "
-        "whose cores otherwise share every operation and often wait for each other.",
+        "whose cores otherwise share every operation and often wait for each other. Not with "
+        "several devices.",
         at_least=1,
     )
     steps_per_loop: int = setting(

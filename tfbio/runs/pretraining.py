@@ -81,7 +81,8 @@ def pretrain(
     is_mesh = isinstance(strategy, MeshStrategy)
     if is_mesh:
         mesh_limits.check(config, strategy.mesh.shape)
-    division.check(config, strategy.num_replicas_in_sync)
+    is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+    division.check(config, strategy.num_replicas_in_sync, compiles=is_tpu)
     distribution.optimize_for(config.run.optimize_for, strategy)
     data = pretraining_data.find_data(config, example_folders, init_checkpoint)
     for folder, manifest in data:

@@ -33,3 +33,22 @@ def test_pieces(size, parts, groups, devices, pieces, said):
         assert said in str(error.value)
     else:
         division.check(made, devices)
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        (PretrainingRun(parallel_parts=2), "run.parallel_parts works on one device"),
+        (PretrainingRun(jit_compile=True), "run.jit_compile works on one device or on a TPU"),
+    ],
+)
+def test_settings_of_one_device_are_refused_for_several(run, said):
+    made = dataclasses.replace(settings(train_batch_size=16), run=run)
+    division.check(made, 1)
+    with pytest.raises(UsageError, match=said):
+        division.check(made, 2)
+
+
+def test_a_tpu_compiles_whatever_is_set():
+    made = dataclasses.replace(settings(train_batch_size=16), run=PretrainingRun(jit_compile=True))
+    division.check(made, 8, compiles=True)
