@@ -89,10 +89,7 @@ def check_settings(
 
 def _check_division(config: FinetuningConfig, replicas: int) -> None:
     """Checks that batches divide by the devices and the parts of a step."""
-    for name, size in (
-        ("train_batch_size", config.train_batch_size),
-        ("run.eval_batch_size", config.run.eval_batch_size),
-    ):
+    for name, size in _batch_sizes(config).items():
         if size % replicas:
             raise ConfigError(f"{name} {size} does not divide by {replicas} devices.")
     parts = config.run.gradient_accumulation_steps
@@ -106,8 +103,25 @@ def _check_division(config: FinetuningConfig, replicas: int) -> None:
         raise ConfigError(f"gradient_clip_groups {groups} does not divide by {replicas} devices.")
 
 
+def _batch_sizes(config: FinetuningConfig) -> dict[str, int]:
+    """Returns the sizes of batches by the names of their settings.
+
+    That of prediction is first: for new text it is the size of training, too, which nobody set.
+    """
+    return {
+        "run.eval_batch_size": config.run.eval_batch_size,
+        "train_batch_size": config.train_batch_size,
+    }
+
+
 def _check_mesh(config: FinetuningConfig, head: HeadConfig, shape: MeshShape) -> None:
     """Checks what does not go with a mesh of devices."""
+    for name, size in _batch_sizes(config).items():
+        # A mesh computes it, too, but all of it on each device.
+        if size % shape.data:
+            raise ConfigError(
+                f"{name} {size} does not divide by the {shape.data} parts of --mesh={shape}."
+            )
     if head.token_layer in ("lstm", "crf") or head.beam_size:
         name = "electra" if head.beam_size else head.token_layer
         raise ConfigError(

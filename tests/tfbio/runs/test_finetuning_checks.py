@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from tests.tfbio.runs.conftest import SETTINGS
+from tfbio.base.device_flags import MeshShape
 from tfbio.base.errors import UserError
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.runs import finetuning_checks
@@ -90,3 +91,19 @@ def test_batches_divide_by_the_devices_in_prediction_and_in_parts_of_a_step(
             strategy=two_devices,
         )
     assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    ("train", "predict", "name"),
+    [(15, 16, "train_batch_size 15"), (16, 15, "run.eval_batch_size 15"), (15, 15, "run.eval_")],
+)
+def test_batches_divide_by_the_parts_of_a_mesh(train, predict, name):
+    """Names the setting of prediction first, where new text has it for both."""
+    run = dataclasses.replace(SETTINGS.run, eval_batch_size=predict)
+    odd = dataclasses.replace(SETTINGS, train_batch_size=train, run=run)
+    head = Tagging("OBI", Tagging.Settings()).head_config(0.0)
+    finetuning_checks._check_mesh(odd, head, MeshShape(1, 2))
+    with pytest.raises(UserError, match=f"{name}.* does not divide by the 2 parts of --mesh=2x1"):
+        finetuning_checks._check_mesh(odd, head, MeshShape(2, 1))
+    with pytest.raises(UserError, match=f"{name}.* does not divide by 2 devices"):
+        finetuning_checks._check_division(odd, 2)
