@@ -14,6 +14,8 @@ flags.disclaim_key_flags()
 
 # See `distribution.make_strategy`.
 _STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker")
+# More parts than a CPU has cores: TensorFlow takes memory and seconds for each.
+_MOST_DEVICES = 1024
 _MESH = re.compile(r"(\d{1,4})x(\d{1,4})")
 
 
@@ -123,14 +125,18 @@ def check(
     Raises:
       UsageError: `mesh` is not of its form, or there is another of these flags beside it;
         `strategy` is not "auto", "one_device", "mirrored" or "multi_worker"; there is a
-        zone or project without a TPU; there is a TPU, and `strategy` is not "auto" or `cpu_devices`
-        not 1; `cpu_devices` is below 1, or above 1 with "one_device" or "multi_worker".
+        zone or project without the name of a TPU; there is a TPU, and `strategy` is not "auto" or
+        `cpu_devices` not 1; `cpu_devices` is below 1, or above 1 with "one_device" or
+        "multi_worker"; there are more than 1,024 devices.
     """
     if strategy not in _STRATEGIES:
         raise UsageError(f"--strategy={strategy}: expected one of {', '.join(_STRATEGIES)}.")
     if (tpu_zone or gcp_project) and not tpu:
         flag = "tpu_zone" if tpu_zone else "gcp_project"
         raise UsageError(f"--{flag} goes with --tpu, the name of a TPU there.")
+    if (tpu_zone or gcp_project) and (tpu == "local" or "://" in tpu):
+        flag = "tpu_zone" if tpu_zone else "gcp_project"
+        raise UsageError(f"--{flag} finds a TPU by its name, and --tpu={tpu} is none.")
     if tpu and (strategy != "auto" or cpu_devices != 1):
         flag = "cpu_devices" if strategy == "auto" else "strategy"
         raise UsageError(f"--{flag} does not go with --tpu={tpu}, which has a strategy of its own.")
@@ -138,8 +144,13 @@ def check(
         raise UsageError(
             f"--cpu_devices={cpu_devices}: expected 1, or more with --strategy=auto or mirrored."
         )
+    if cpu_devices > _MOST_DEVICES:
+        raise UsageError(f"--cpu_devices={cpu_devices}: expected {_MOST_DEVICES} at most.")
     if mesh is not None:
-        parse_mesh(mesh)
+        if (devices := parse_mesh(mesh).devices) > _MOST_DEVICES:
+            raise UsageError(
+                f"--mesh={mesh} has {devices} devices: expected {_MOST_DEVICES} at most."
+            )
         others = {"tpu": tpu, "strategy": strategy != "auto", "cpu_devices": cpu_devices > 1}
         for flag in (name for name, given in others.items() if given):
             raise UsageError(f"--{flag} does not go with --mesh={mesh}, which names all devices.")

@@ -19,6 +19,8 @@ from tfbio.base.errors import UsageError
         ("local", "auto", 1),
         ("pod", "auto", 1, "europe-west4-a", "project"),
         ("", "auto", 1, "", "", "2x4"),
+        ("", "auto", 1024),
+        ("", "auto", 1, "", "", "1x1024"),
     ],
 )
 def test_flags_that_go_together(flags):
@@ -31,6 +33,13 @@ def test_flags_that_go_together(flags):
         (("", "some", 1), "--strategy=some: expected one of auto, one_device, mirrored"),
         (("", "auto", 1, "europe-west4-a"), "--tpu_zone goes with --tpu"),
         (("", "auto", 1, "", "project"), "--gcp_project goes with --tpu"),
+        (
+            ("local", "auto", 1, "europe-west4-a"),
+            "--tpu_zone finds a TPU by its name, and --tpu=lo",
+        ),
+        (("grpc://[::1]:1", "auto", 1, "", "project"), "--gcp_project finds a TPU by its name"),
+        (("", "auto", 2_000_000_000), "--cpu_devices=2000000000: expected 1024 at most"),
+        (("", "auto", 1, "", "", "9999x9999"), "--mesh=9999x9999 has 99980001 devices: expected"),
         (("local", "mirrored", 1), "--strategy does not go with --tpu=local"),
         (("local", "auto", 2), "--cpu_devices does not go with --tpu=local"),
         (("", "auto", 0), "--cpu_devices=0: expected 1"),
