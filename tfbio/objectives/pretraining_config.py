@@ -332,6 +332,17 @@ class PretrainingConfig(BaseSettings, PretrainingGenerator, PretrainingPhases):
         return self.run.gradient_accumulation_steps * max(1, self.gradient_clip_groups // devices)
 
     @property
+    def warmup_warning(self) -> str:
+        """A sentence if the warm-up of these settings takes all steps; else an empty text."""
+        steps = self.num_train_steps - self.generator_warmup_steps
+        if self.num_warmup_steps < steps:
+            return ""
+        return (
+            f"warning: num_warmup_steps {self.num_warmup_steps} takes all {steps} steps of the "
+            "learning rate: none comes after the warm-up."
+        )
+
+    @property
     def most_masked(self) -> float:
         """The largest share of tokens that a step masks by these settings, a float in (0, 1]."""
         return max(self.mask_prob, self.final_mask_prob)

@@ -163,6 +163,8 @@ def report(
         f"{objective_cost.run_flops(config):.2e} FLOP, "
         f"{ratio:.2g} of ELECTRA-base++'s examples (C)",
     ]
+    if config.warmup_warning:
+        lines.append(config.warmup_warning)
     phase_start = 0
     for phase, (length, phase_end) in enumerate(config.phases()):
         steps, flops = phase_end - phase_start, objective_cost.example_flops(config, length)

@@ -233,6 +233,8 @@ def _say_what_begins(
     )
     if config.last_step < config.num_train_steps:
         say(f"the run ends at step {config.last_step}: run.stop_at_step.")
+    if config.warmup_warning:
+        say(config.warmup_warning)
     if step < config.generator_warmup_steps:
         say(
             f"until step {config.generator_warmup_steps} the generator learns alone: the "

@@ -8,6 +8,7 @@ import pytest
 
 from tfbio.base.config import ConfigError, load
 from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.planning import pretraining_cost
 
 HPARAMS = Path(__file__).parents[3] / "hparams"
 
@@ -316,6 +317,17 @@ def test_a_share_without_log_odds_starts_no_bias():
     with pytest.raises(ConfigError, match="frequency_biases does not go with mask_prob = 1"):
         load(PretrainingConfig, "", flags)
     load(PretrainingConfig, "", [*flags, "objective=mlm"])  # has no such bias
+
+
+def test_a_warm_up_that_takes_all_steps_is_warned_of():
+    """Says so in a dry run, too, and counts from the end of the steps of the generator alone."""
+    flags = ["num_warmup_steps=10", "num_train_steps=20"]
+    assert not load(PretrainingConfig, "", flags).warmup_warning
+    for more in (["num_train_steps=10"], ["generator_warmup_steps=10"]):
+        settings = load(PretrainingConfig, "", [*flags, *more])
+        warning = "warning: num_warmup_steps 10 takes all 10 steps of the learning rate"
+        assert settings.warmup_warning.startswith(warning)
+        assert f"\n{settings.warmup_warning}\n" in pretraining_cost.report(settings)
 
 
 def test_averages_of_a_part_that_waits_are_not_corrected():
