@@ -51,10 +51,6 @@ def leave_beam_flags(argv: list[str]) -> list[str]:
     is_local = flags.FLAGS.runner == "local"
     pipeline.check_flags(rest[1:], is_local)
     if not is_local:
-        if flags.FLAGS.workers:
-            raise errors.UsageError(
-                "--workers is for --runner=local: another runner has a flag of its own."
-            )
         pipeline.check_runner(flags.FLAGS.runner)
     return rest
 
@@ -69,8 +65,12 @@ def runner(argv: list[str]) -> pipeline.Runner:
       A `pipeline.Runner` with the values of `--runner` and `--workers`, and Beam's flags.
 
     Raises:
-      UserError: Beam is not installed.
+      UserError: Beam is not installed, or `--workers` is given for another runner.
     """
     # Here, and not when Beam is imported: by then there is a folder for the output.
     extras.require("apache_beam")
+    if flags.FLAGS.workers and flags.FLAGS.runner != "local":
+        raise errors.UsageError(
+            "--workers is for --runner=local: another runner has a flag of its own."
+        )
     return pipeline.Runner(flags.FLAGS.runner, flags.FLAGS.workers, tuple(argv[1:]))

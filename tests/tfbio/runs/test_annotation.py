@@ -190,7 +190,8 @@ def test_a_process_that_dies_loses_its_file_alone(
             strategy=cpu,
             processes=1,
         )
-    assert "3 of 4 files are complete and are kept" in capsys.readouterr().out
+    # The file that was left out is tried again.
+    assert "2 of 4 files are complete and are kept" in capsys.readouterr().out
     assert files_of(several) == files_of(tmp_path / "one")
     assert names < set(files_of(several))
     lines = gzip.decompress((several / "a.jsonl.gz").read_bytes()).splitlines()
