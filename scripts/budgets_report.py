@@ -116,12 +116,18 @@ def _pretraining(records: Sequence[dict]) -> list[str]:
         "evaluation | held-out |",
         "|--:|---|--:|--:|--:|--:|--:|---|",
     ]
+    processors = {record["processor"] for record in scores.of(records, "cost")}
     for minutes in _budgets(records):
         for name, arm in ARMS.items():
             runs = scores.of(records, "pretraining", arm=name, minutes=minutes)
             if not runs:
                 continue
-            used = [run["cpu_seconds"] / 60 for run in runs if run["cpu_seconds"] is not None]
+            # A run on another processor than that of the measured steps tells its score alone.
+            used = [
+                run["cpu_seconds"] / 60
+                for run in runs
+                if run["cpu_seconds"] is not None and run["processor"] in processors
+            ]
             tags = ", ".join(
                 f"{tag} {statistics.fmean(run['held_out'][tag] for run in runs):.3f}"
                 for tag in runs[0]["held_out"]

@@ -198,6 +198,7 @@ class BudgetComparison(comparison.Comparison):
                 cpu_seconds_per_step=cost,
                 tokens=round(steps * self._tokens_per_step(name, batch)),
                 cpu_seconds=used,
+                processor=comparison.processor(),
                 held_out=self._held_out(name, model_dir),
             )
         for each, of_tuning in todo:
