@@ -5,7 +5,7 @@ The examples are those of `data_prep.examples`, or TFRecords of the original ELE
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -30,7 +30,11 @@ ALONE = tf.distribute.InputContext()
 
 
 def find_examples(
-    folders: list[str], sequence_lengths: list[int], vocab_size: int, may_be_padded: bool = False
+    folders: list[str],
+    sequence_lengths: list[int],
+    vocab_size: int,
+    may_be_padded: bool = False,
+    unread_lengths: Collection[int] = (),
 ) -> Data:
     """Finds the folder of pretraining data, examples, for each phase of a run.
 
@@ -40,6 +44,7 @@ def find_examples(
       sequence_lengths: the length of each phase, in tokens.
       vocab_size: the size of the vocabulary in the settings.
       may_be_padded: True if the vocabulary of the examples may be smaller than that.
+      unread_lengths: further lengths, of which folders may be given and are not read.
 
     Returns:
       A list with a pair for each phase: the path of the folder and its `Manifest`.
@@ -72,7 +77,7 @@ def find_examples(
                 "phase(s) of it: give one for each, in order, and the steps at which the later "
                 "ones begin, such as --set corpus_switch_steps=[264000]."
             )
-    if unused := sorted(by_length.keys() - set(sequence_lengths)):
+    if unused := sorted(by_length.keys() - {*sequence_lengths, *unread_lengths}):
         raise DataError(
             f"--examples gives examples of length {unused[0]}, which no phase of the settings has: "
             "leave them out, or give it as sequence_length or final_sequence_length."
@@ -327,7 +332,11 @@ def find_data(
     """
     lengths = [length for length, _ in config.phases()]
     rows = config.encoder.vocab_size
-    data = find_examples(example_folders, lengths, rows, may_be_padded=bool(init_checkpoint))
+    # With run.stop_at_step the command stays that of the whole run, of which it may not come to the
+    # last phase.
+    whole = (config.final_sequence_length,)
+    padded = bool(init_checkpoint)
+    data = find_examples(example_folders, lengths, rows, padded, unread_lengths=whole)
     objectives = set()
     for folder, manifest in data:
         if config.sentence_pair_loss:

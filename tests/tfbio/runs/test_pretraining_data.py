@@ -24,6 +24,7 @@ from tfbio.base.manifests import MANIFEST, read_manifest
 from tfbio.base.shards import read_shard
 from tfbio.base.tf_example import parse_example, serialize_example
 from tfbio.export import conversion
+from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.objectives.pretraining_run import PretrainingRun
@@ -290,6 +291,30 @@ def test_a_shard_that_was_cut_is_named(examples_folder, manifest, tmp_path):
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(DataError, match=f"{shard.file} has .* bytes instead of"):
         pretraining_data.find_examples([str(folder)], [64], manifest.settings["vocab_size"])
+
+
+@pytest.mark.parametrize("stop", [0, 500, 900, 950])
+def test_a_run_that_stops_early_has_the_examples_of_the_whole(stop, examples_folder, tmp_path):
+    manifest = read_manifest(examples_folder, "examples")
+    # The same examples, said to be of another length.
+    shorter = tmp_path / "shorter"
+    shutil.copytree(examples_folder, shorter)
+    said = json.loads((shorter / MANIFEST).read_text())
+    said["settings"]["sequence_length"] = 32
+    (shorter / MANIFEST).write_text(json.dumps(said))
+    folders = [str(shorter), str(examples_folder)]
+    whole = PretrainingConfig(
+        encoder=EncoderConfig(vocab_size=manifest.settings["vocab_size"]),
+        sequence_length=32,
+        final_sequence_length=64,
+        final_phase_fraction=0.1,
+        num_train_steps=1000,
+        run=PretrainingRun(stop_at_step=stop),
+    )
+    data = pretraining_data.find_data(whole, folders)
+    assert [folder for folder, _ in data] == folders[: 2 if stop in (0, 950) else 1]
+    if stop == 500:
+        assert pretraining_data.find_data(whole, folders[:1]) == data
 
 
 def test_what_does_not_fit_the_settings_is_refused(examples_folder, manifest, tmp_path):
