@@ -222,7 +222,8 @@ def count_steps(config: FinetuningConfig, trained: Features) -> int:
     num_used = min(config.max_train_examples or math.inf, len(trained.input_ids))
     if config.count_whole_batches:
         num_used = math.ceil(num_used / config.train_batch_size) * config.train_batch_size
-    return max(1, int(num_used * config.num_train_epochs / config.train_batch_size))
+    # Epochs that were computed from a step, as for --stop_as, may be a last bit below it.
+    return max(1, int(num_used * config.num_train_epochs / config.train_batch_size + 1e-6))
 
 
 def training_order(

@@ -41,6 +41,14 @@ def test_steps_may_be_counted_in_whole_batches():
     assert finetuning_data.count_steps(settings, features) == 300
 
 
+def test_epochs_of_a_step_make_that_step():
+    """As --stop_as computes them: for a run of 352 examples whose best step was 200."""
+    features = SimpleNamespace(input_ids=range(352))
+    settings = FinetuningConfig(train_batch_size=16, num_train_epochs=10 * (200 / 220))
+    assert 352 * settings.num_train_epochs / 16 < 200
+    assert finetuning_data.count_steps(settings, features) == 200
+
+
 def test_the_runs_of_a_sweep_share_examples_and_windows(vocab_file, tmp_path):
     for split in ("train", "dev", "test"):
         (tmp_path / f"{split}.tsv").write_text("Give\tO\nIL-2\tB\n\nNo\tO\n")
