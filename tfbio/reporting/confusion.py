@@ -161,7 +161,12 @@ def scores_table(title: str, outcomes: Mapping[Outcome, int]) -> Table:
       The table, a row for each label, with its most frequent confusion.
     """
     labels = sorted({name for x in outcomes for name in (x.true, x.predicted)} - {""})
-    return Table(title, list(_HEADER), [_scores_row(x, outcomes) for x in labels], 0, [])
+    # The unit of the errors, in which not every task has its score.
+    if any(x.length for x in outcomes):
+        note = "Counted by mention, with exact boundaries; PICO's score is by word."
+    else:
+        note = "Counted by example; HoC's score is by document, and its examples are sentences."
+    return Table(title, list(_HEADER), [_scores_row(x, outcomes) for x in labels], 0, [note])
 
 
 _HEADER = (

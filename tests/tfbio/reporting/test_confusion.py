@@ -25,6 +25,10 @@ def test_the_counts_are_those_of_scikit_learn():
     own = confusion.matrix(outcomes)
     assert own.labels == sorted(NAMES)
     np.testing.assert_array_equal(own.counts, confusion_matrix(truth, found, labels=own.labels))
+    (note,) = confusion.scores_table("all", outcomes).notes
+    assert "HoC's score is by document" in note
+    (note,) = confusion.scores_table("all", {Outcome("a", "a", RIGHT, 2): 5}).notes
+    assert "PICO's score is by word" in note
     table = confusion.table("all", own)
     assert table.rows[0] == [own.labels[0], *map(str, own.counts[0])]
     scores = precision_recall_fscore_support(truth, found, labels=own.labels)
