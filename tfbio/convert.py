@@ -232,6 +232,7 @@ def _to_transformers(source: str, target: str) -> None:
       UserError: the model cannot be converted or pushed.
     """
     from tfbio.export import conversion, hub, model_card
+    from tfbio.weights import fine_tuned
 
     push = flags.FLAGS.push
     if push:
@@ -241,6 +242,10 @@ def _to_transformers(source: str, target: str) -> None:
         facts["datasets"] = tuple(facts["datasets"])
     conversion.to_hugging_face(source, target, model_card.Publication(**facts))
     print(f"{target}: load it with transformers' from_pretrained.")
+    if fine_tuned.is_one(target):
+        task_type = fine_tuned.task_type_of(fine_tuned.read_settings(target))
+        if warning := task_type.pipeline_warning():
+            print(f"warning: {warning}")
     if push:
         print(f"{hub.push(target, push, flags.FLAGS.private)}: the model on the hub.")
 

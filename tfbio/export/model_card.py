@@ -117,6 +117,7 @@ def write(folder: str | os.PathLike, source: str, publication: Publication = NOT
         header.eval_results = _results(pipeline, run.task, scores, publication)
         parts = _of_trial(source, run, scores)
         hparams = reproduction.of_trial(run, scores.seed)
+        warning = fine_tuned.task_type_of(run).pipeline_warning()
     else:
         settings = checkpoint_settings.read_settings(source)
         objective: str = settings["objective"]
@@ -125,9 +126,10 @@ def write(folder: str | os.PathLike, source: str, publication: Publication = NOT
         name = names.get(objective, objective)
         parts = _of_run(source, settings)
         hparams = reproduction.of_pretraining(checkpoint_settings.pretraining_config(settings))
+        warning = ""
     lines = ["---", header.to_yaml(), "---", "", f"# {name}", ""]
     lines += [f"Made by tfbio {tfbio.__version__}.", *parts]
-    lines += _how_to_load(architecture)
+    lines += [*_how_to_load(architecture), *(["", warning] if warning else [])]
     lines += _not_known(publication)
     storage.write_text(Path(folder, reproduction.FILE), json.dumps(hparams, indent=2) + "\n")
     card = ModelCard("\n".join(lines) + "\n")
@@ -263,7 +265,8 @@ def _of_trial(source: str, settings: RunConfig, scores: TrialScores) -> Iterator
     yield from _table(("split", "SHA-256 of the file"), hashes)
     yield from ["", "## Scores", ""]
     rows = [
-        (metric, f"{scores.dev[metric]:.4f}", f"{value:.4f}")
+        # Of questions, dev lacks some figures where each question has an answer.
+        (metric, f"{scores.dev[metric]:.4f}" if metric in scores.dev else "", f"{value:.4f}")
         for metric, value in scores.test.items()
     ]
     yield from _table((f"of seed {scores.seed}", "dev", "test"), rows)

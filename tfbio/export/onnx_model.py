@@ -159,9 +159,6 @@ def _read_fine_tuned(source: str) -> _Source:
     tuned = fine_tuned.read(source)
     settings = tuned.settings
     _check_head(tuned.folder, tuned.model.head_config, settings.trained_on)
-    more = fine_tuned_writer.label_settings(tuned)
-    if settings.trained_on.words:
-        more["words"] = settings.trained_on.words
     return _Source(
         tuned.folder,
         tuned.model,
@@ -169,7 +166,7 @@ def _read_fine_tuned(source: str) -> _Source:
         settings.lower_case,
         settings.sequence_length,
         fine_tuned.type_of(settings).output_names,
-        more,
+        fine_tuned_writer.label_settings(tuned),
     )
 
 

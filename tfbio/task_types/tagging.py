@@ -345,6 +345,15 @@ class Tagging(WordType):
             return list(self.labels)
         return [x if x == "O" or "-" in x else f"{x}-{named}" for x in self.labels]
 
+    def pipeline_warning(self) -> str:
+        """Returns a sentence (str) if the tags are BIOUL, of which the pipeline knows B and I."""
+        if self.settings.scheme != "BIOUL":
+            return ""
+        return (
+            "The pipeline of `transformers` knows the tags B and I alone, and cuts an entity "
+            "before its L: read U as B, and L as I."
+        )
+
 
 def _in_rows(
     logits: tuple[tf.Tensor, tf.Tensor], batch: dict[str, tf.Tensor]

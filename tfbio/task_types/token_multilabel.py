@@ -356,3 +356,10 @@ class TokenMultilabel(WordType):
                     f" labels of a word, and {_NO_LABEL} for none; name it otherwise in id2label."
                 )
         return {"labels": list(labels), "words": "punctuation"}, {}
+
+    def pipeline_warning(self) -> str:
+        """Returns a sentence (str): a token may have no label, or several."""
+        return (
+            f"A token has each label whose sigmoid is above {_THRESHOLD}, and may have none. The "
+            "pipeline of `transformers` gives each token the one with the highest logit."
+        )

@@ -121,3 +121,7 @@ class TransformersForm(abc.ABC):
           The names, in the order of the outputs; by default the labels.
         """
         return list(self.labels)
+
+    def pipeline_warning(self) -> str:
+        """Returns a sentence (str) if the pipeline of `transformers` misreads outputs; else ""."""
+        return ""

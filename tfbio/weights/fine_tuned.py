@@ -33,6 +33,12 @@ from tfbio.weights import (
     weight_names,
 )
 
+# What the `config.json` of a converted model says of `TrainedOn` for tfbio alone: name -> values.
+KEPT: dict[str, tuple[str | bool, ...]] = {
+    "words": ("punctuation", "blanks"),
+    "pairs": (True, False),
+}
+
 
 class FineTunedError(UserError):
     """An error for a fine-tuned model of no known task type, or that another format cannot hold."""
@@ -308,6 +314,7 @@ def _settings_of_hugging_face(folder: str) -> RunConfig:
     labels = _labels(folder, content)
     task_type = _type_in(folder, content, labels)
     known, implied = task_type.read_hugging_face(folder, labels)
+    known |= _kept(folder, content, known)
     implied |= task_type.settings_of_family(weight_names.TEXT_HEADS[family].text_head)
     of_type: dict[str, Any] = {task_type.name: task_type.Settings(**implied)}
     config = FinetuningConfig(
@@ -329,6 +336,22 @@ def _settings_of_hugging_face(folder: str) -> RunConfig:
         family=family,
         trained_on=TrainedOn(task_type=task_type.name, new_text=task_type.new_text, **known),
     )
+
+
+def _kept(folder: str, content: dict, known: dict[str, Any]) -> dict[str, Any]:
+    """Returns what `config.json` has of `KEPT`, where the task type asks for it.
+
+    Raises:
+      FineTunedError: it is none of the values that can be.
+    """
+    kept = {name: content[name] for name in KEPT if name in known and name in content}
+    for name, value in kept.items():
+        if value not in KEPT[name]:
+            options = " or ".join(map(json.dumps, KEPT[name]))
+            raise FineTunedError(
+                f"{folder}/config.json has {name} = {json.dumps(value)}: expected {options}."
+            )
+    return kept
 
 
 def _type_in(folder: str, content: dict, labels: Sequence[str]) -> type[TaskType]:

@@ -26,7 +26,7 @@ from tfbio.weights import (
     hugging_face_weights,
     weight_names,
 )
-from tfbio.weights.fine_tuned import FineTuned, FineTunedError, task_type_of, type_of
+from tfbio.weights.fine_tuned import KEPT, FineTuned, FineTunedError, task_type_of, type_of
 
 
 def write_trial(folder: str, tuned: FineTuned) -> None:
@@ -87,6 +87,8 @@ def write_hugging_face(folder: str, tuned: FineTuned) -> None:
         weight_names.of_task_model(tuned.model, task_type.hugging_face_head, family),
         vocabulary,
         tuned.settings.lower_case,
+        # Of more places the task has seen nothing.
+        length=tuned.settings.sequence_length,
         **label_settings(tuned),
     )
 
@@ -99,14 +101,16 @@ def label_settings(tuned: FineTuned) -> dict[str, object]:
 
     Returns:
       Name -> value: `id2label` and `label2id`, where the task type has labels, its `problem_type`,
-      if there is one, and the calibration by its name.
+      if there is one, the calibration by its name, and what `fine_tuned.KEPT` names, if known.
 
     Raises:
       FineTunedError: the settings have no known task type.
     """
     task_type = task_type_of(tuned.settings)
-    # tfbio reads the calibration back; `transformers` ignores it.
-    more: dict[str, object] = {**_calibration(tuned)}
+    # tfbio reads these back; `transformers` ignores them.
+    known = tuned.settings.trained_on
+    kept = {name: getattr(known, name) for name in KEPT}
+    more = {**_calibration(tuned), **{x: kept[x] for x in KEPT if kept[x] not in ("", None)}}
     if task_type.problem_type:
         more["problem_type"] = task_type.problem_type
     if labels := task_type.hugging_face_labels(tuned.settings.trained_on):

@@ -267,6 +267,7 @@ def write(
     weights: list[weight_names.Named],
     vocab_file: str | os.PathLike,
     lower_case: bool,
+    length: int = 0,
     **settings: object,
 ) -> None:
     """Writes a Hugging Face model, which `transformers` loads: settings, weights and tokenizer.
@@ -281,6 +282,7 @@ def write(
       weights: all variables of the class with their original names, see `weight_names`.
       vocab_file: the path of the vocabulary.
       lower_case: True if text is lower-cased.
+      length: at how many tokens the tokenizer cuts a text off; 0: as many as there are positions.
       **settings: more settings for config.json, values that JSON can hold.
 
     Raises:
@@ -316,7 +318,7 @@ def write(
     saved = safetensors.numpy.save(tensors, metadata={"format": "pt"})
     with storage.written_whole(folder / "model.safetensors") as stream:
         stream.write(saved)
-    length = encoder.max_sequence_length
+    length = length or encoder.max_sequence_length
     of_words = architecture.endswith(hugging_face_tokenizer.TAGGER)
     hugging_face_tokenizer.write(
         folder, vocab_file, lower_case, encoder.type_vocab_size, length, of_words

@@ -76,6 +76,40 @@ def test_of_a_pretraining_run(pretrained, examples_folder, tmp_path):
     assert "2 of 2 steps" in text and "it saw" not in text and "documents" not in text
 
 
+@pytest.mark.parametrize(
+    ("task_type", "labels", "changes", "said"),
+    [
+        ("tagging", ["O", "B-X", "I-X"], {"scheme": "BIOUL"}, "read U as B, and L as I."),
+        ("tagging", ["O", "B-X", "I-X"], {}, ""),
+        ("token_multilabel", ["x", "y"], {}, "each label whose sigmoid is above 0.5"),
+        ("classification", ["x", "y"], {}, ""),
+    ],
+)
+def test_what_the_pipeline_of_transformers_misreads(
+    task_type, labels, changes, said, make_trial, tmp_path
+):
+    trial, settings = make_trial(task_type, labels, {}, **changes)
+    scores = TrialScores(seed=7, step=1234, dev=DEV, test=TEST)
+    json_files.write(Path(trial, "scores.json"), scores)
+    named = dataclasses.replace(settings, task="own")
+    finetuning_config.write(Path(trial).with_name("config.json"), named)
+    conversion.to_hugging_face(trial, str(tmp_path / "converted"))
+    card = read_back(tmp_path / "converted" / "README.md").text
+    assert ("The pipeline of `transformers`" in card.replace("\n", " ")) == bool(said)
+    assert said in card
+
+
+def test_a_score_that_dev_has_not_is_left_open(make_trial, tmp_path):
+    trial, settings = make_trial("question_answering", [], {})
+    scores = TrialScores(dev={"f1": 0.5}, test={"f1": 0.25, "no_answer_f1": 0.75})
+    json_files.write(Path(trial, "scores.json"), scores)
+    named = dataclasses.replace(settings, task="own")
+    finetuning_config.write(Path(trial).with_name("config.json"), named)
+    conversion.to_hugging_face(trial, str(tmp_path / "converted"))
+    card = (tmp_path / "converted" / "README.md").read_text()
+    assert "| f1 | 0.5000 | 0.2500 |" in card and "| no_answer_f1 |  | 0.7500 |" in card
+
+
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_of_a_trial(seeds, make_trial, tmp_path):
     known = {"entity_type": "Disease", "words": "punctuation"}

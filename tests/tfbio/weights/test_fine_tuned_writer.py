@@ -74,9 +74,37 @@ def test_comes_back_as_it_was(family, head, tmp_path):
         np.testing.assert_array_equal(their_logits(after, *batch(family)), expected)
         one, other = before.config.to_dict(), after.config.to_dict()
         differing = {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
-        # Two that `transformers` does not look at (any more).
-        more = {"null_threshold", "position_embedding_type"}
+        # Four that `transformers` does not look at (any more).
+        more = {"null_threshold", "words", "pairs", "position_embedding_type"}
         assert differing <= {"_name_or_path", "transformers_version", *more}
+
+
+@pytest.mark.parametrize(
+    ("task_type", "known"),
+    [
+        ("tagging", {"words": "blanks", "entity_type": "X"}),
+        ("token_multilabel", {"words": "blanks"}),
+        ("classification", {"pairs": True}),
+        ("multilabel", {"pairs": False}),
+        ("regression", {"pairs": True}),
+    ],
+)
+def test_words_pairs_and_length_come_back(task_type, known, make_trial, tmp_path):
+    labels = {"tagging": ["O", "B", "I"], "regression": []}.get(task_type, ["x", "y"])
+    trial, settings = make_trial(task_type, labels, known, common={"sequence_length": 24})
+    assert settings.encoder.max_sequence_length > 24
+    conversion.to_hugging_face(trial, str(tmp_path / "converted"))
+    after = fine_tuned.read_settings(str(tmp_path / "converted"))
+    assert after.sequence_length == 24
+    for name in fine_tuned.KEPT:
+        assert getattr(after.trained_on, name) == getattr(settings.trained_on, name), name
+    said = json.loads((tmp_path / "converted" / "tokenizer_config.json").read_text())
+    assert said["model_max_length"] == 24
+    config = tmp_path / "converted" / "config.json"
+    (name,) = known.keys() & fine_tuned.KEPT.keys()
+    config.write_text(json.dumps(json.loads(config.read_text()) | {name: "commas"}))
+    with pytest.raises(UserError, match=f'config.json has {name} = "commas": expected '):
+        fine_tuned.read_settings(str(tmp_path / "converted"))
 
 
 def test_electras_head_for_answers_does_not_go_out(make_trial, tmp_path):
