@@ -203,9 +203,18 @@ def _xml_texts(data: bytes) -> set[str] | None:
         root = etree.parse(safe_xml.Entities(io.BytesIO(data)), parser).getroot()
     except etree.XMLSyntaxError:
         return None
-    return {
-        part or "" for e in root.iter(etree.Element) for part in (e.text, e.tail, e.get("text"))
-    }
+    elements = list(root.iter(etree.Element))
+    texts = {part or "" for e in elements for part in (e.text, e.tail, e.get("text"))}
+    # Markup inside a sentence, such as <i>, and the runs of Word's paragraphs, cut it into pieces.
+    texts.update("".join(e.itertext()) for e in elements if _is_one_text(e))
+    return texts
+
+
+def _is_one_text(element: etree._Element) -> bool:
+    """Returns True for an element that has elements between its words, or is a paragraph."""
+    around = (element.text, *(inner.tail for inner in element))
+    is_mixed = len(element) and any((part or "").strip() for part in around)
+    return is_mixed or etree.QName(element).localname == "p"
 
 
 def _read_tokens(lines: Iterable[str]) -> tuple[set[str], set[str]]:

@@ -57,6 +57,8 @@ def test_a_sentence_is_found_however_it_was_published(load):
     tokens = re.findall(r"\w+|[^\w\s]", SENTENCE)
     penn = [{"(": "-LRB-", ")": "-RRB-"}.get(token, token) for token in tokens]
     article = f"Copper. We report on it. {SENTENCE} It was severe."
+    words = SENTENCE.split()
+    pairs = list(itertools.zip_longest(words[::2], words[1::2], fillvalue=""))
     for content in (
         SENTENCE,
         f"id,{SENTENCE},label",
@@ -66,6 +68,9 @@ def test_a_sentence_is_found_however_it_was_published(load):
         "".join(f"{token} NN O O\n" for token in penn),
         json.dumps({"data": [{"paragraphs": [{"context": SENTENCE}]}]}),
         f"<a><b>Copper.</b>{SENTENCE}</a>",
+        # Markup inside the sentence, and a paragraph of Word's.
+        f"<a><s>{' '.join(f'<i>{x}</i> {y}' for x, y in pairs)}</s></a>",
+        f'<d xmlns:w="w"><w:p>{"".join(f"<w:r><w:t>{x} </w:t></w:r>" for x in words)}</w:p></d>',
         f"9|a|{SENTENCE}",
         SENTENCE.replace("cause", "&quot;cause&quot;"),
     ):
