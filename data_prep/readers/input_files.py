@@ -61,8 +61,8 @@ def find_files(inputs: Sequence[str]) -> list[str]:
     of a folder are skipped because of their names.
 
     Args:
-      inputs: paths of files and folders, and globs; also addresses in an object store, which stay
-        as they are.
+      inputs: paths of files and folders, and globs, which may match folders, too; also addresses
+        in an object store, which stay as they are, and whose globs match files only.
 
     Returns:
       A list of each absolute path once, str in order of the file's name.
@@ -79,7 +79,7 @@ def find_files(inputs: Sequence[str]) -> list[str]:
         elif os.path.lexists(item):
             paths = [item]
         else:
-            paths = storage.find(item)
+            paths = _matches(item)
         if not paths:
             what = (
                 f"holds no {' or '.join(_SUFFIXES)} file, wiki_00 or NOTEEVENTS.csv; name files of "
@@ -88,6 +88,19 @@ def find_files(inputs: Sequence[str]) -> list[str]:
             raise errors.UserError(f"--input: {item} {what if is_folder else 'does not exist'}.")
         every.update(map(file_paths.absolute, paths))
     return sorted(every, key=lambda path: (os.path.basename(path), path))
+
+
+def _matches(pattern: str) -> list[str]:
+    """Returns the files that match a glob, and those of known names in folders that match it."""
+    found = storage.find(pattern)
+    if file_paths.is_remote(pattern):  # which finds files only
+        return found
+    paths = [path for path in found if not os.path.isdir(path)]
+    for folder in set(found) - set(paths):
+        # Of `**` the files in it match, too.
+        if not any(path.startswith(os.path.join(folder, "")) for path in paths):
+            paths += _wanted_files(folder)
+    return paths
 
 
 def _wanted_files(folder: str) -> list[str]:

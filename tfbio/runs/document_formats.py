@@ -33,8 +33,8 @@ def find_files(inputs: Sequence[str], endings: Sequence[str] = _ENDINGS) -> list
     """Lists the files to predict for: those in the inputs that end as a document format or as told.
 
     Args:
-      inputs: paths of files and folders, which are searched with all folders in them, and globs;
-        "-" stands for `text_files.STDIN`.
+      inputs: paths of files and folders, which are searched with all folders in them, and globs
+        of both; "-" stands for `text_files.STDIN`.
       endings: the endings that a file may have, before any ".gz"; by default those of documents:
         .txt, .pubtator, .xml, .nxml, .tar, .tgz, .json and .parquet.
 
@@ -49,10 +49,9 @@ def find_files(inputs: Sequence[str], endings: Sequence[str] = _ENDINGS) -> list
         if item == "-":
             files.add(STDIN)
             continue
-        if os.path.isdir(item):
-            matches = storage.find(os.path.join(glob.escape(item), "**", "*"))
-        else:
-            matches = [item] if os.path.lexists(item) else storage.find(item)
+        matches = [item] if os.path.lexists(item) else storage.find(item)
+        for folder in filter(os.path.isdir, list(matches)):
+            matches += storage.find(os.path.join(glob.escape(folder), "**", "*"))
         paths = [x for x in matches if _ending(x) in endings and not os.path.isdir(x)]
         if not paths:
             wanted = f"{', '.join(endings)} (or one of these with .gz)"

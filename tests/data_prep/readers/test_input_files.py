@@ -20,6 +20,22 @@ def test_inputs_are_found(tmp_path, capsys):
             input_files.find_files([str(tmp_path / missing)])
 
 
+def test_a_glob_may_match_folders(tmp_path, capsys):
+    for name in ("in/a.txt", "in/base/x.xml", "in/base/y.csv", "in/update/deep/z.xml.gz"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+
+    def found(pattern):
+        paths = input_files.find_files([str(tmp_path / pattern)])
+        return [os.path.relpath(path, tmp_path / "in") for path in paths]
+
+    assert found("in/*") == ["a.txt", "base/x.xml", "update/deep/z.xml.gz"]
+    assert "base: files of other kinds are skipped: 1 of .csv" in capsys.readouterr().out
+    assert found("in/*e") == ["base/x.xml", "update/deep/z.xml.gz"]
+    # It matches the files themselves, of whatever name.
+    assert found("in/**") == ["a.txt", "base/x.xml", "base/y.csv", "update/deep/z.xml.gz"]
+
+
 def test_folders_behind_links_are_read_once(tmp_path):
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "deeper").mkdir(parents=True)

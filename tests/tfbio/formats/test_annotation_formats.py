@@ -321,6 +321,11 @@ def test_files_folders_and_globs(tmp_path):
     found = document_formats.find_files([str(tmp_path), str(tmp_path / "*.txt")])
     names = ("a.xml.gz", "b.txt", "deep/c.PubTator", "e.nxml", "f.tar.gz")
     assert found == [str(tmp_path / name) for name in names]
+    # A glob may match a folder.
+    assert document_formats.find_files([str(tmp_path / "*p")]) == [str(tmp_path / names[2])]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match=r"empty gives no file that ends in \.txt"):
+        document_formats.find_files([str(tmp_path / "empty")])
     with pytest.raises(UserError, match=r"d\.tsv gives no file that ends in \.txt"):
         document_formats.find_files([str(tmp_path / "deep" / "d.tsv")])
     with pytest.raises(UserError, match=r"none\*\.txt does not exist"):
