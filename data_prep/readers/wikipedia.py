@@ -97,6 +97,8 @@ def _page(line: bytes, name: str) -> Page | Problem:
     except UnicodeDecodeError:
         return Problem(name, "it is not text in UTF-8.")
     except (ValueError, RecursionError):
+        fields = None
+    if not isinstance(fields, dict):
         return Problem(name, "it is not a whole JSON object.")
     values = [fields.get(key, "") for key in ("id", "url", "title", "text")]
     if "text" not in fields or not all(isinstance(value, str | int) for value in values):

@@ -44,14 +44,15 @@ def test_a_bad_line_is_named_and_the_others_are_read(tmp_path):
     cut = WIKI_3.encode()[:40] + b"\n"
     latin = WIKI_2.encode("latin-1")
     number = b'{"id": 7, "url": "", "title": "A", "text": ["x"]}\n{"id": 7, "title": "A"}\n'
-    data = cut + WIKI_3.encode() + b"\n" + latin + number + b"garbage\n" + WIKI_2.encode()
+    others = b'garbage\n[1, 2]\n"abc"\nnull\n17\n'
+    data = cut + WIKI_3.encode() + b"\n" + latin + number + others + WIKI_2.encode()
     result = read(tmp_path, data)
     assert [item for item in result if isinstance(item, Problem)] == [
         ("line 1", "it is not a whole JSON object."),
         ("line 5", "it is not text in UTF-8."),
         ("line 6", "it is no page: id, url, title and text must be texts."),
         ("line 7", "it is no page: id, url, title and text must be texts."),
-        ("line 8", "it is not a whole JSON object."),
+        *((f"line {line}", "it is not a whole JSON object.") for line in range(8, 13)),
     ]
     good = [item for item in result if not isinstance(item, Problem)]
     assert good == read(tmp_path, WIKI_3 + WIKI_2)
