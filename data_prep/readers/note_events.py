@@ -123,7 +123,8 @@ def _note(cells: Sequence[str], types: bool) -> Note:
         row_id.strip(),
         subject_id.strip(),
         text_lines.clean(category),
-        is_error.strip() == "1",
+        # pandas writes a column that lacks values as floats.
+        is_error.strip() in ("1", "1.0"),
         text_lines.clean_all(blocks),
     )
 

@@ -37,6 +37,19 @@ def test_notes_are_those_that_pandas_reads(tmp_path, pack):
     )
 
 
+def test_a_table_that_pandas_wrote_has_the_same_notes(tmp_path):
+    rows = list(csv.reader(io.StringIO(NOTES)))
+    place = rows[0].index("ISERROR")
+    for number, row in enumerate(rows[1:]):
+        row[place] = "1" if number == 1 else ""
+    stream = io.StringIO()
+    csv.writer(stream).writerows(rows)
+    frame = pandas.read_csv(io.StringIO(stream.getvalue()))
+    assert frame["ISERROR"].dtype == float
+    notes = read(tmp_path, frame.to_csv(index=False))
+    assert [note.is_error for note in notes] == [n == 1 for n in range(len(rows) - 1)]
+
+
 def test_columns_may_stand_in_any_order_and_case(tmp_path):
     rows = list(csv.reader(io.StringIO(NOTES)))
     names = [name.lower() for name in COLUMNS[::-1]]
