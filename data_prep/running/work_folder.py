@@ -1,8 +1,9 @@
 """Reuses a stage's finished output, and keeps the finished parts of an interrupted run.
 
 A stage writes into its output folder. While it runs, `.work/` in that folder holds its settings and
-one small file for each finished step. A run that finds a `.work/` with its own settings continues
-it; any other starts anew. The manifest is written last, then `.work/` is removed.
+one small file for each finished step. A run that finds a `.work/` with its own settings, and of its
+own version of tfbio, continues it; any other starts anew. The manifest is written last, then
+`.work/` is removed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import tfbio
 from data_prep.running import left_out
 from tfbio.base import file_paths, messages, storage
 from tfbio.base.errors import DataError
@@ -77,6 +79,8 @@ def finished(
 def open_work(folder: str | os.PathLike, settings: dict[str, Any], overwrite: bool) -> Path:
     """Opens a stage's working folder: an interrupted run's with the same settings, or a new one.
 
+    A run of another version of tfbio is not continued.
+
     Before it makes a new one it removes an earlier run's output: the manifest first, so that the
     folder never looks finished with another run's shards in it.
 
@@ -93,7 +97,8 @@ def open_work(folder: str | os.PathLike, settings: dict[str, Any], overwrite: bo
     """
     folder = file_paths.at(folder)
     work = folder / WORK
-    text = json.dumps(_as_json(settings), sort_keys=True)
+    # Another version may read the rest of the input by other rules.
+    text = json.dumps({**_as_json(settings), "tfbio": tfbio.__version__}, sort_keys=True)
     try:
         replaced = overwrite and (folder / MANIFEST).exists()
         resumes = not replaced and (work / "settings.json").read_text(encoding="utf-8") == text

@@ -81,6 +81,14 @@ def test_work_goes_on_with_the_same_settings_and_anew_with_others(tmp_path):
     assert not (tmp_path / MANIFEST).exists()
 
 
+def test_work_of_another_version_is_not_continued(tmp_path, monkeypatch):
+    work = work_folder.open_work(tmp_path, {"a": 1}, overwrite=False)
+    work_folder.write_step(work, "a", {"n": 1})
+    monkeypatch.setattr("tfbio.__version__", "next")
+    work_folder.open_work(tmp_path, {"a": 1}, overwrite=False)
+    assert work_folder.read_steps(work, "a") == []
+
+
 def test_a_failed_stage_leaves_no_folder_but_keeps_what_is_not_its_own(tmp_path):
     for others in ([], ["notes.txt"]):
         work_folder.open_work(tmp_path / "out", {}, overwrite=False)
