@@ -10,11 +10,15 @@ at most 128 tokens; what differs is what `--hparams=authors` sets besides (docs/
 ChemProt's trials are in bfloat16, the others in float32.
 
 Each way is tried with three learning rates and the seed 0; the best on the development set is run
-with the seeds 1 and 2 as well. Each finished trial leaves its scores in benchmarks/protocols/, so
-the same command continues an interrupted comparison, and one that was begun elsewhere. At the end,
-or at once with --print, it prints the table of test scores: mean and standard deviation of each
-way, and the mean of the differences between trials of the same seed, with its 95 % interval
-(Student's t).
+with the seeds 1 and 2 as well.Each finished trial leaves its scores in the folder `scores`
+of --work, so the same command continues an interrupted comparison. They belong to --model and
+--data: give others a folder of their own. At the end it prints the table of test scores: mean and
+standard deviation of each way, and the mean of the differences between trials of the same seed,
+with its 95 % interval (Student's t).
+
+    python -m benchmarks.finetuning_protocols --print
+
+prints the table of the scores in benchmarks/protocols/, which are those of docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -30,8 +34,10 @@ from pathlib import Path
 
 from scipy import stats
 
+from benchmarks import command
 from benchmarks.finetuning import find_model
-from tfbio.base.errors import UserError
+from tfbio.base import path_checks
+from tfbio.base.errors import UsageError
 from tfbio.task_types import task_table
 
 TASKS = ("ncbi_disease", "bc5cdr_chem", "hoc", "chemprot")
@@ -41,22 +47,22 @@ SEEDS = (0, 1, 2)
 STEPS, BATCH, LENGTH = 500, 32, 128
 # ChemProt has 27,000 sentences to score, twice as fast in bfloat16 on a CPU with AMX.
 PRECISION = {"chemprot": "bfloat16"}
-SCORES = Path(__file__).parent / "protocols"
+PUBLISHED = Path(__file__).parent / "protocols"
 
 
-def path_of(task: str, way: str, learning_rate: str, seed: int) -> Path:
-    return SCORES / f"{task}_{way}_{learning_rate}_seed{seed}.json"
+def path_of(scores: Path, task: str, way: str, learning_rate: str, seed: int) -> Path:
+    return scores / f"{task}_{way}_{learning_rate}_seed{seed}.json"
 
 
-def read(task: str, way: str, learning_rate: str, seed: int) -> dict | None:
+def read(scores: Path, task: str, way: str, learning_rate: str, seed: int) -> dict | None:
     """Returns what a trial scored, or None if it was not run yet."""
-    path = path_of(task, way, learning_rate, seed)
+    path = path_of(scores, task, way, learning_rate, seed)
     return json.loads(path.read_text()) if path.exists() else None
 
 
-def best_rate(task: str, way: str) -> str | None:
+def best_rate(scores: Path, task: str, way: str) -> str | None:
     """Returns the learning rate that is best on dev with the first seed, if all were tried."""
-    tried = {rate: read(task, way, rate, SEEDS[0]) for rate in LEARNING_RATES}
+    tried = {rate: read(scores, task, way, rate, SEEDS[0]) for rate in LEARNING_RATES}
     trials = {rate: trial for rate, trial in tried.items() if trial}
     if len(trials) < len(tried):
         return None
@@ -71,17 +77,19 @@ def cpu() -> str:
     return platform.processor()
 
 
-def run(flags: argparse.Namespace, task: str, way: str, learning_rate: str, seed: int) -> None:
+def train(
+    flags: argparse.Namespace, scores: Path, task: str, way: str, learning_rate: str, seed: int
+) -> None:
     """Runs one trial, unless its scores are there."""
-    path = path_of(task, way, learning_rate, seed)
+    path = path_of(scores, task, way, learning_rate, seed)
     if path.exists():
         return
     data_dir = str(Path(flags.data, task))
     # An epoch has as many examples as there are windows: one or two of NCBI's sentences have two.
     examples = len(task_table.find(task, data_dir).examples(data_dir)["train"])
     output = Path(flags.work, path.stem)
-    command = [sys.executable, "run_finetuning.py", f"--task={task}", f"--data_dir={data_dir}"]
-    command += [f"--init_checkpoint={flags.model}", f"--output_dir={output}", *WAYS[way]]
+    line = [sys.executable, "run_finetuning.py", f"--task={task}", f"--data_dir={data_dir}"]
+    line += [f"--init_checkpoint={flags.model}", f"--output_dir={output}", *WAYS[way]]
     for setting in (
         f"sequence_length={LENGTH}",
         f"train_batch_size={BATCH}",
@@ -91,23 +99,25 @@ def run(flags: argparse.Namespace, task: str, way: str, learning_rate: str, seed
         "num_trials=1",
         f"run.precision={PRECISION.get(task, 'float32')}",
     ):
-        command += ["--set", setting]
-    subprocess.run(command, check=True)
-    scores = json.loads((output / "scores.json").read_text())
-    (trial,) = scores["trials"]
-    written = {"metric": scores["metric"], "cpu": cpu()}
+        line += ["--set", setting]
+    subprocess.run(line, check=True)
+    found = json.loads((output / "scores.json").read_text())
+    (trial,) = found["trials"]
+    written = {"metric": found["metric"], "cpu": cpu()}
     written |= {name: trial[name] for name in ("step", "train_seconds", "dev", "test")}
     path.write_text(json.dumps(written, indent=2) + "\n")
 
 
-def print_table(show: Callable[[str], None] = print) -> None:
+def print_table(scores: Path, show: Callable[[str], None] = print) -> None:
     """Prints the test scores of what is complete, and what is missing."""
     show("| task | score | default | authors | difference (authors - default) |")
     show("|---|---|--:|--:|--:|")
     for task in TASKS:
-        rates = {way: best_rate(task, way) for way in WAYS}
+        rates = {way: best_rate(scores, task, way) for way in WAYS}
         trials = {
-            way: [trial for seed in SEEDS if rate and (trial := read(task, way, rate, seed))]
+            way: [
+                trial for seed in SEEDS if rate and (trial := read(scores, task, way, rate, seed))
+            ]
             for way, rate in rates.items()
         }
         if any(len(own) < len(SEEDS) for own in trials.values()):
@@ -128,35 +138,47 @@ def print_table(show: Callable[[str], None] = print) -> None:
         show(f"| {task} | {metric} | {' | '.join(cells)} |")
 
 
+def compare(flags: argparse.Namespace, scores: Path, task: str) -> None:
+    """Runs the trials of a task that have no scores yet."""
+    for way in WAYS:
+        for learning_rate in LEARNING_RATES:
+            train(flags, scores, task, way, learning_rate, SEEDS[0])
+    for seed in SEEDS[1:]:
+        for way in WAYS:
+            rate = best_rate(scores, task, way)
+            assert rate is not None  # all are tried by now
+            train(flags, scores, task, way, rate, seed)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    """Runs what has no scores yet, and prints the table."""
+    parser = command.Parser(__doc__)
     parser.add_argument("--data", help="folder with a folder of files for each task")
-    parser.add_argument("--work", help="folder for the runs")
+    parser.add_argument("--work", help="folder for the runs and their scores")
     parser.add_argument("--model", default="", help="an encoder, in any form that tfbio reads")
     parser.add_argument("--tasks", default=",".join(TASKS), help="only these")
-    parser.add_argument("--print", action="store_true", help="run nothing, only print the table")
+    parser.add_argument(
+        "--print", action="store_true", help="run nothing, print the table of benchmarks/protocols/"
+    )
     flags = parser.parse_args()
-    try:
-        if not flags.print:
-            if not flags.data or not flags.work:
-                raise UserError("give --data and --work, or --print.")
-            flags.model = flags.model or find_model()
-            SCORES.mkdir(exist_ok=True)
-            for task in flags.tasks.split(","):
-                for way in WAYS:
-                    for learning_rate in LEARNING_RATES:
-                        run(flags, task, way, learning_rate, SEEDS[0])
-                for seed in SEEDS[1:]:
-                    for way in WAYS:
-                        rate = best_rate(task, way)
-                        assert rate is not None  # all are tried by now
-                        run(flags, task, way, rate, seed)
-    except UserError as error:
-        sys.exit(f"error: {error}")
-    print_table()
+    if flags.print:
+        print_table(PUBLISHED)
+        return
+    if not flags.data or not flags.work:
+        raise UsageError("give --data and --work, or --print.")
+    tasks = flags.tasks.split(",")
+    if unknown := sorted(set(tasks) - set(TASKS)):
+        raise UsageError(f"--tasks={flags.tasks}: {unknown[0]!r} is none of {', '.join(TASKS)}.")
+    flags.model = flags.model or find_model()
+    path_checks.require_checkpoint("model", flags.model)
+    for task in tasks:
+        task_table.find(task, str(Path(flags.data, task)))
+    scores = Path(flags.work, "scores")
+    scores.mkdir(parents=True, exist_ok=True)
+    for task in tasks:
+        compare(flags, scores, task)
+    print_table(scores)
 
 
 if __name__ == "__main__":
-    main()
+    command.run(main)

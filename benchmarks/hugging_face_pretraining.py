@@ -75,8 +75,9 @@ def _changes(shape: Shape, compiles: bool) -> list[dict[str, Any]]:
     changes += [{"passes": passes} for passes in (2, 4) if shape.batch_size % passes == 0]
     if shape.objective == "mlm":
         changes += [{"all_positions": True}]
-    if compiles:  # last, since it may end the process; it would compile anew for each length
-        changes += [{"compiled": True, "pad_to_longest": False}]
+    # Last, since it may end the process; and on blocks, as it would compile anew for each length.
+    if compiles:
+        changes += [{"compiled": True, "packed": not shape.pairs, "pad_to_longest": False}]
     return changes
 
 

@@ -193,6 +193,11 @@ def train(examples: str, model_dir: str, seed: int, flags: argparse.Namespace) -
     command += [f"--set={name}={value}" for name, value in changes.items()]
     subprocess.run(command, check=True, stdout=sys.stderr)
     figures = curves.read_run(model_dir)["heldout"]
+    if flags.steps not in dict(figures["mlm_loss"]):
+        raise UserError(
+            f"{model_dir} has no figures at step {flags.steps}: it was trained with another "
+            "--steps. Give that, or another --output."
+        )
     return Scores(
         dict(figures["mlm_loss"])[min(EARLY_STEP, flags.steps)],
         dict(figures["sentence_pair_balanced_accuracy"])[flags.steps],

@@ -9,6 +9,7 @@ words are not on PyPI either, so the model has none.
 from __future__ import annotations
 
 import random
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -77,6 +78,9 @@ def train(tagged: Path, output: Path, epochs: int = EPOCHS) -> None:
     import thinc.api
     from scispacy.custom_tokenizer import combined_rule_tokenizer
 
+    # Only a model that has seen all epochs has its name.
+    unfinished = output.with_name(f"{output.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
     spacy.util.fix_random_seed(0)
     nlp = spacy.blank("en")
     nlp.tokenizer = combined_rule_tokenizer(nlp)
@@ -101,7 +105,8 @@ def train(tagged: Path, output: Path, epochs: int = EPOCHS) -> None:
         )
         if score > best:
             best = score
-            nlp.to_disk(output)
+            nlp.to_disk(unfinished)
+    unfinished.rename(output)
 
 
 def _examples(nlp: Any, sentences: Sequence[TaggedSentence]) -> list[Any]:

@@ -262,8 +262,9 @@ class BudgetComparison(comparison.Comparison):
                 command, settings, f"{name}_{batch}", lengths, compiled
             )
         except errors.UserError:
-            # torch.compile needs more than PyTorch, and may end the process.
-            if not compiled:
+            # torch.compile needs more than PyTorch, and may end the process. In the turns it has
+            # worked before.
+            if not compiled or turn:
                 raise
             per_step = math.inf
         self.add(key, digest, cpu_seconds_per_step=per_step, processor=comparison.processor())

@@ -1,5 +1,6 @@
 """The benchmarks as commands: what is wrong is said in a sentence, before anything is measured."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,7 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import sentence_pairs
+from benchmarks import (
+    best_options,
+    finetuning_protocols,
+    hugging_face_pretraining,
+    sentence_pairs,
+)
+from benchmarks.pretraining_shapes import SHAPES
 from tests import forked
 from tfbio.base.manifests import read_manifest, verify
 from tfbio.runs import pretraining_data
@@ -75,6 +82,14 @@ def test_a_package_that_is_missing_is_named(benchmark, examples_folder, tmp_path
         ("input_pipeline", "--hparams=nowhere.json", "nowhere.json"),
         ("annotation", "--model=nowhere", "--model=nowhere: there is no such folder"),
         ("serving", "--model=nowhere", "--model=nowhere: there is no such folder"),
+        ("finetuning_protocols", "", "give --data and --work, or --print."),
+        ("finetuning_protocols", "--bogus", "unrecognized arguments: --bogus"),
+        ("finetuning_protocols", "--data=a --work=b --tasks=x", "--tasks=x: 'x' is none of ncbi"),
+        (
+            "finetuning_protocols",
+            "--data=nowhere --work=new --model=nowhere",
+            "--model=nowhere: there is no such folder",
+        ),
         ("data_prep", "--rounds=1e3", "argument --rounds: '1e3' is no whole number above 0"),
         ("data_prep", "--round=1", "unrecognized arguments: --round=1"),
     ],
@@ -82,6 +97,43 @@ def test_a_package_that_is_missing_is_named(benchmark, examples_folder, tmp_path
 def test_a_mistake_is_named(benchmark, name, arguments, words):
     _, line = benchmark(name, *arguments.split())
     assert words in line
+
+
+@pytest.mark.parametrize("name", ["documents", "vocab"])
+def test_a_folder_with_examples_of_other_flags_is_refused(benchmark, name, tmp_path):
+    (tmp_path / "offsets.npy").touch()
+    made_of = {"documents": "", "vocab": ""} | {name: "other"}
+    (tmp_path / "flags.json").write_text(json.dumps(made_of))
+    _, line = benchmark("pretraining", f"--folder={tmp_path}")
+    assert f"--folder={tmp_path} has examples of another --{name}: give a new folder." in line
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_torch_compile_is_tried_on_blocks(shape):
+    options = hugging_face_pretraining.Options(2, packed=not shape.pairs)
+    tried = []
+
+    def measure(options):
+        tried.append(options)
+        # Padding to the longest is a little faster, and wins.
+        return 1.0 + 0.1 * options.pad_to_longest
+
+    changes = hugging_face_pretraining._changes(shape, compiles=True)
+    list(best_options.search(options, changes, measure))
+    (compiled,) = (each for each in tried if each.compiled)
+    assert compiled.packed == (not shape.pairs) and not compiled.pad_to_longest
+
+
+def test_the_published_scores_of_the_protocols_make_a_table(tmp_path):
+    lines = []
+    finetuning_protocols.print_table(finetuning_protocols.PUBLISHED, lines.append)
+    assert [line.split(" | ")[0] for line in lines[2:]] == [
+        f"| {task}" for task in finetuning_protocols.TASKS
+    ]
+    assert not any("not complete" in line for line in lines)
+    lines.clear()
+    finetuning_protocols.print_table(tmp_path, lines.append)
+    assert all("not complete" in line for line in lines[2:])
 
 
 def test_shuffled_labels_are_the_same_labels_of_other_examples(pairs_folder, tmp_path):

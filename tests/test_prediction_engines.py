@@ -92,7 +92,7 @@ def test_engines_with_the_same_weights_find_the_same_spans(folder):
     )
 
 
-def test_spacy_learns_its_sentences_and_answers_as_a_process(folder, tmp_path):
+def test_spacy_learns_its_sentences_and_answers_as_a_process(folder, tmp_path, monkeypatch):
     tagged = [
         ("The drug aspirin works .", "O O B O O"),
         ("Cells bind lithium carbonate .", "O O B I O"),
@@ -105,6 +105,19 @@ def test_spacy_learns_its_sentences_and_answers_as_a_process(folder, tmp_path):
     ]
     for split in ("train", "dev"):
         (tmp_path / f"{split}.tsv").write_text("\n\n".join(lines) + "\n")
+    # A model that has not seen all epochs is not taken for one that has.
+    shuffle, shuffles = random.shuffle, []
+
+    def interrupted(items):
+        shuffles.append(len(items))
+        if len(shuffles) == 2:
+            raise KeyboardInterrupt
+        shuffle(items)
+
+    monkeypatch.setattr(spacy_ner.random, "shuffle", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        spacy_ner.train(tmp_path, tmp_path / "spacy", epochs=12)
+    assert not (tmp_path / "spacy").exists()
     spacy_ner.train(tmp_path, tmp_path / "spacy", epochs=12)
     shutil.copyfile(folder / "abstracts.json", tmp_path / "abstracts.json")
     texts = prediction_data.of_tagged([sentence(*each) for each in tagged])
