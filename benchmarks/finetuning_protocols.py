@@ -10,11 +10,11 @@ at most 128 tokens; what differs is what `--hparams=authors` sets besides (docs/
 ChemProt's trials are in bfloat16, the others in float32.
 
 Each way is tried with three learning rates and the seed 0; the best on the development set is run
-with the seeds 1 and 2 as well.Each finished trial leaves its scores in the folder `scores`
-of --work, so the same command continues an interrupted comparison. They belong to --model and
---data: give others a folder of their own. At the end it prints the table of test scores: mean and
-standard deviation of each way, and the mean of the differences between trials of the same seed,
-with its 95 % interval (Student's t).
+with the seeds 1 and 2 as well. Each finished trial leaves its scores in the folder `scores` of
+--work, so the same command continues an interrupted comparison. They belong to --model and --data:
+give others a folder of their own. At the end it prints the table of test scores: mean and standard
+deviation of each way, and the mean of the differences between trials of the same seed, with its
+95 % interval (Student's t).
 
     python -m benchmarks.finetuning_protocols --print
 

@@ -108,9 +108,10 @@ def label_settings(tuned: FineTuned) -> dict[str, object]:
     """
     task_type = task_type_of(tuned.settings)
     # tfbio reads these back; `transformers` ignores them.
-    known = tuned.settings.trained_on
-    kept = {name: getattr(known, name) for name in KEPT}
-    more = {**_calibration(tuned), **{x: kept[x] for x in KEPT if kept[x] not in ("", None)}}
+    more: dict[str, object] = {**_calibration(tuned)}
+    for name in KEPT:
+        if (value := getattr(tuned.settings.trained_on, name)) not in ("", None):
+            more[name] = value
     if task_type.problem_type:
         more["problem_type"] = task_type.problem_type
     if labels := task_type.hugging_face_labels(tuned.settings.trained_on):
