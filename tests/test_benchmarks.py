@@ -1,5 +1,6 @@
 """The benchmarks as commands: what is wrong is said in a sentence, before anything is measured."""
 
+import argparse
 import json
 import os
 import subprocess
@@ -17,6 +18,7 @@ from benchmarks import (
 )
 from benchmarks.pretraining_shapes import SHAPES
 from tests import forked
+from tfbio.base.errors import UserError
 from tfbio.base.manifests import read_manifest, verify
 from tfbio.runs import pretraining_data
 from tfbio.training import cpu_bfloat16
@@ -122,6 +124,15 @@ def test_torch_compile_is_tried_on_blocks(shape):
     list(best_options.search(options, changes, measure))
     (compiled,) = (each for each in tried if each.compiled)
     assert compiled.packed == (not shape.pairs) and not compiled.pad_to_longest
+
+
+def test_pairs_that_were_trained_with_other_steps_are_named(pairs_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(sentence_pairs.subprocess, "run", lambda *_, **__: None)
+    figures = {"heldout": {"mlm_loss": [(500, 6.0)], "sentence_pair_balanced_accuracy": []}}
+    monkeypatch.setattr(sentence_pairs.curves, "read_run", lambda _: figures)
+    flags = argparse.Namespace(batch_size=4, steps=300)
+    with pytest.raises(UserError, match="has no figures at step 300: it was trained with another"):
+        sentence_pairs.train(str(pairs_folder), str(tmp_path), 0, flags)
 
 
 def test_the_published_scores_of_the_protocols_make_a_table(tmp_path):

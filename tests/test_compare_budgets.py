@@ -83,6 +83,23 @@ def test_the_scores_that_are_committed_can_be_continued(tmp_path, monkeypatch):
         assert compared._digest(arm, form, learnt) == record["settings"]
 
 
+def test_a_failure_in_the_turns_is_no_cost(tmp_path, monkeypatch):
+    """A median over failures would be infinite, and its budget a run of 10 steps."""
+
+    def fail(*_):
+        raise errors.UserError("the disk is full")
+
+    compared = compare_budgets.BudgetComparison(str(tmp_path))
+    monkeypatch.setattr(compared, "_settings", lambda *_, **__: {})
+    monkeypatch.setattr(compared, "_digest", lambda *_: "")
+    monkeypatch.setattr(compared, "cpu_time_of_step", fail)
+    with pytest.raises(errors.UserError, match="the disk is full"):
+        compared._cost("hugging_face_mlm", "bfloat16, compiled", 16, turn=1)
+    assert not compared.records
+    # In the search, the other forms count.
+    assert compared._cost("hugging_face_mlm", "bfloat16, compiled", 16) == float("inf")
+
+
 def test_a_score_belongs_to_the_content_of_its_task(tmp_path):
     """Other files of a task are other data, wherever they lie; a copy is the same."""
 

@@ -60,6 +60,14 @@ def test_what_cannot_be_converted_is_named(pretrained, tmp_path):
         conversion.to_hugging_face(str(tmp_path / "newer"), str(tmp_path / "newest"))
 
 
+def test_what_the_pipeline_of_transformers_misreads_is_said(make_trial, tmp_path):
+    trial, _ = make_trial("tagging", ["O", "B-X", "I-X"], {}, scheme="BIOUL")
+    command = [sys.executable, "-m", "tfbio.convert", f"--from={trial}", f"--to={tmp_path}/new"]
+    done = forked.run(command, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert "warning: The pipeline of `transformers` knows the tags B and I alone" in done.stdout
+
+
 def test_a_trial_is_found_from_inside_and_through_a_sweep(make_trial, tmp_path, monkeypatch):
     """As --from=., and as the folder of a sweep, whose chosen run has it."""
     trial, _ = make_trial("classification", ["no", "yes"], {"pairs": False})
