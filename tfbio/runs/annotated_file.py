@@ -9,6 +9,7 @@ import dataclasses
 import os
 from typing import Any
 
+from tfbio.base import file_paths
 from tfbio.base.shards import Shard
 
 # The ending of an output file in each form; "brat" has a folder for all documents instead.
@@ -74,10 +75,12 @@ class ModelFacts:
     Attributes:
       weights_sha256: see `checkpoint_source.sha256_of_weights`.
       precision: "float32" or "bfloat16".
+      sentence_splitter: the package that splits sentences, and its version: "biosenter 1.0".
     """
 
     weights_sha256: str
     precision: str
+    sentence_splitter: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,6 +96,7 @@ class AnnotatedFile:
       problem: a sentence on why the file was left out; "" if it was not.
       seconds: the seconds of each step, by the names in `step_times.STEPS`. They tell of a run, and
         nothing of the output, so no manifest has them.
+      path: the absolute path of the input file; "" in notes of earlier versions.
     """
 
     input: str
@@ -102,6 +106,7 @@ class AnnotatedFile:
     left_out: list[str]
     problem: str = ""
     seconds: dict[str, float] = dataclasses.field(default_factory=dict)
+    path: str = ""
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> AnnotatedFile:
@@ -112,15 +117,15 @@ class AnnotatedFile:
         return cls(**{**own, "output": Shard(**shard) if shard else None})
 
 
-def bad(name: str, size: int, problem: str) -> AnnotatedFile:
+def bad(job: Job, problem: str) -> AnnotatedFile:
     """Returns the note on a file that is left out of an annotation.
 
     Args:
-      name: the base name of the input file.
-      size: its size in bytes.
+      job: the file.
       problem: a sentence that says why.
     """
-    return AnnotatedFile(name, size, None, {}, [], problem)
+    path = file_paths.absolute(job.path)
+    return AnnotatedFile(job.name, job.bytes, None, {}, [], problem, path=path)
 
 
 def output_name(path: str, form: str, compress: bool) -> str:

@@ -36,6 +36,9 @@ from tfbio.runs.annotation_progress import AnnotationProgress
 if TYPE_CHECKING:
     import tensorflow as tf
 
+# The most bytes of a file's name, less those that `storage.written_whole` adds while it writes.
+_MOST_BYTES = 255 - len(f".{32 * 'f'}.tmp")
+
 
 def annotate(
     settings: AnnotationSettings,
@@ -66,8 +69,9 @@ def annotate(
     Raises:
       UsageError: the form cannot be written file by file, or not compressed, or the model finds no
         entities.
-      UserError: there is no such model or input; two inputs have one name; the folder has files
-        with another model or other settings; a process died, or the pipeline's job failed.
+      UserError: there is no such model or input; two inputs have one name, or one a name that is
+        too long; the folder has files with another model or other settings; a process died, or the
+        pipeline's job failed.
       DataError: no input was good.
       OSError: an output cannot be written.
     """
@@ -115,7 +119,8 @@ def _jobs(inputs: Sequence[str], output_dir: str, settings: AnnotationSettings) 
     """Returns what there is to do for each input file, in the order of their names.
 
     Raises:
-      UserError: there is no such file, the output would lie beside it, or two have one name.
+      UserError: there is no such file, the output would lie beside it, two have one name, or a
+        name is too long.
     """
     jobs: dict[str, Job] = {}
     for path in _inputs(inputs, output_dir):
@@ -126,6 +131,14 @@ def _jobs(inputs: Sequence[str], output_dir: str, settings: AnnotationSettings) 
             raise UserError(
                 f"--input: {jobs[name].path} and {path} would both become {name}: annotate them "
                 "into two folders."
+            )
+        # Its longest names: of the output, and of the note that it is done.
+        made = (name, f"file-{os.path.basename(path)}.json")
+        if (excess := max(len(os.fsencode(each)) for each in made) - _MOST_BYTES) > 0:
+            raise UserError(
+                f"--input: the name of {messages.cut(os.path.basename(path), 100)} is {excess} "
+                "byte(s) too long for the files that are made of it: rename the file, or give a "
+                "link with a shorter name."
             )
         output = str(file_paths.at(output_dir, name))
         size = 0
@@ -186,7 +199,7 @@ class _Run:
             if folder.is_done(job):
                 done += 1
             elif problem := document_formats.problem_of(job.path):
-                self._bad.append(annotated_file.bad(job.name, job.bytes, problem))
+                self._bad.append(annotated_file.bad(job, problem))
             else:
                 self.left.append(job)
         if len(self._bad) == len(jobs):
@@ -243,12 +256,15 @@ class _Run:
         """See `annotation_processes.Listener`."""
         self._progress.at(job, documents)
 
-    def done(self, job: Job, note: AnnotatedFile) -> None:
+    def done(self, job: Job, note: AnnotatedFile, made_before: bool = False) -> None:
         """See `annotation_processes.Listener`."""
-        for step, seconds in note.seconds.items():
-            self._seconds[step] += seconds
         self._missing.discard(job.name)
         self._tell(note)
+        if made_before:  # not in the time of this run, so its speed knows nothing of it
+            self._progress.finished(job, 0)
+            return
+        for step, seconds in note.seconds.items():
+            self._seconds[step] += seconds
         self._progress.finished(job, note.output.records if note.output else 0)
 
     def died(self, job: Job | None, code: int | None) -> None:
@@ -315,7 +331,7 @@ def _compute(
         processes = 1 if glob.glob("/dev/nvidia[0-9]*") else cores
     processes = min(processes, len(run.left))
     threads = max(1, cores // processes)
-    run.uses(cores if processes == 1 else processes * threads)
+    run.uses(min(cores, processes * threads))  # there may be more processes than cores
     if processes == 1:
         annotation_processes.in_this_process(loading, run.left, run, strategy)
     else:

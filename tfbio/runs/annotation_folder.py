@@ -30,7 +30,8 @@ class AnnotationFolder:
 
     Args:
       path: the path of the folder, which need not exist. Nobody else may be writing there.
-      overwrite: True to remove what an earlier run has written.
+      overwrite: True to replace what an earlier run has written: it does not count, and `begin`
+        removes it.
 
     Attributes:
       path: as given.
@@ -53,8 +54,11 @@ class AnnotationFolder:
         # They are newer than the manifest, to which a run adds files.
         if self.is_begun:
             self._read_work()
+        self._overwrite = overwrite
+        self._replaced: list[str] = []
         if overwrite:
-            self._remove()
+            self._replaced = [note.output.file for note in self.notes.values() if note.output]
+            self.settings, self.notes, self.is_begun = {}, {}, False
 
     def _read_manifest(self) -> None:
         manifest = manifests.load_manifest(file_paths.at(self.path, MANIFEST), KIND)
@@ -73,11 +77,9 @@ class AnnotationFolder:
     def _remove(self) -> None:
         """Removes the output of earlier runs, the manifest first."""
         file_paths.at(self.path, MANIFEST).unlink(missing_ok=True)
-        for note in self.notes.values():
-            if note.output:
-                file_paths.at(self.path, note.output.file).unlink(missing_ok=True)
+        for name in self._replaced:
+            file_paths.at(self.path, name).unlink(missing_ok=True)
         storage.remove_folder(self.work)
-        self.settings, self.notes, self.is_begun = {}, {}, False
 
     def check(self, settings: dict[str, Any]) -> None:
         """Checks that an annotation has the settings of the files in the folder; returns nothing.
@@ -102,10 +104,21 @@ class AnnotationFolder:
 
         Args:
           job: the file and its output.
+
+        Raises:
+          UserError: the annotation is that of another file with the same name.
         """
         note = self.notes.get(job.name)
         # A file left out is tried again: the disk or a missing package may have been the reason.
-        if note is None or note.output is None or note.bytes != job.bytes:
+        if note is None or note.output is None:
+            return False
+        # A file that is no longer at the noted path was moved. Notes of earlier versions have none.
+        if os.path.exists(note.path) and os.path.realpath(note.path) != os.path.realpath(job.path):
+            raise UserError(
+                f"{job.output} is the annotation of {note.path}, and would become that of "
+                f"{job.path}: give another --output_dir, or --overwrite."
+            )
+        if note.bytes != job.bytes:
             return False
         try:
             return storage.size(job.output) == note.output.bytes
@@ -142,12 +155,17 @@ class AnnotationFolder:
     def begin(self, settings: dict[str, Any]) -> None:
         """Notes the settings of an annotation, before its first file is written; returns nothing.
 
+        It first removes what the annotation replaces. Call it when the model is loaded, so that a
+        command that can make nothing removes nothing.
+
         Args:
           settings: all settings, by name.
 
         Raises:
           OSError: the folder cannot be written.
         """
+        if self._overwrite:
+            self._remove()
         self.settings = settings
         self.work.mkdir(parents=True, exist_ok=True)
         work_folder.write_step(self.work, _SETTINGS, settings)
@@ -173,8 +191,8 @@ class AnnotationFolder:
 
         Returns:
           The `Manifest`, of kind "annotations". Its `counts` has "input_files", "bad_input_files",
-          "documents", "entities" (by type), and under "inputs" for each input file its "bytes",
-          "entities", "left_out", "problem" and the name of its output, "file".
+          "documents", "entities" (by type), and under "inputs" for each input file its "path",
+          "bytes", "entities", "left_out", "problem" and the name of its output, "file".
 
         Raises:
           OSError: the folder cannot be written.

@@ -12,10 +12,12 @@ import functools
 import os
 import socket
 import threading
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from data_prep.running import garbage_collection, pipeline, work_folder
+from data_prep.sentences import splitters
 from tfbio.base import file_paths, storage
 from tfbio.base.errors import UserError
 from tfbio.runs.annotated_file import AnnotatedFile, Job, ModelFacts
@@ -50,7 +52,7 @@ def in_pipeline(
       runner: the place where the pipeline runs.
 
     Returns:
-      The number of processes that have annotated a file.
+      The number of processes that have annotated a file for this call.
 
     Raises:
       UserError: the model cannot be loaded, or the listener refuses it; the job failed; or the
@@ -61,10 +63,9 @@ def in_pipeline(
     listener.ready(facts)
     # The workers' current folder may be another.
     model, work = file_paths.absolute(loading.model), file_paths.absolute(work)
-    overrides = (*loading.overrides, f"run.precision={facts.precision}")
-    annotate = functools.partial(
-        _annotate, loading=Loading(model, overrides), facts=facts, work=work
-    )
+    loading = Loading(model, (*loading.overrides, f"run.precision={facts.precision}"))
+    token = uuid.uuid4().hex  # tells the notes of this job from those of an earlier one
+    annotate = functools.partial(_annotate, loading=loading, facts=facts, work=work, token=token)
     jobs = [
         dataclasses.replace(
             job, path=file_paths.absolute(job.path), output=file_paths.absolute(job.output)
@@ -78,7 +79,7 @@ def in_pipeline(
         _ = root | beam.Create(jobs) | beam.Reshuffle() | "Annotate" >> beam.Map(annotate)
 
     _forget_left_out(work, jobs)
-    notes = _Notes(work, jobs, facts, listener)
+    notes = _Notes(work, jobs, loading, facts, token, listener)
     pipeline.run(build, runner, notes.heard())
     # By their names: a listing of a folder that several machines share may be old.
     notes.look(list(notes.left))
@@ -99,7 +100,9 @@ def _facts(loading: Loading) -> ModelFacts:
     settings = fine_tuned.read_settings(trial)
     precision = fine_tuned.config_for_new_text(settings, loading.overrides).run.precision
     return ModelFacts(
-        checkpoint_source.sha256_of_weights(trial), "float32" if precision == "auto" else precision
+        checkpoint_source.sha256_of_weights(trial),
+        "float32" if precision == "auto" else precision,
+        " ".join(splitters.resolve("auto")),
     )
 
 
@@ -117,26 +120,40 @@ class _Notes:
     Args:
       work: the path of the working folder.
       jobs: the files that are annotated.
-      facts: those of the model.
+      loading, facts: the model.
+      token: the str that the notes of this job have.
       listener: hears of each file that is done, once.
 
     Attributes:
       left: the files of which there is no note yet, by name.
-      processes: the processes that have written notes.
+      processes: the processes that have written notes of this job.
     """
 
-    def __init__(self, work: str, jobs: Sequence[Job], facts: ModelFacts, listener: Listener):
-        self._work, self._facts, self._listener = work, facts, listener
+    def __init__(
+        self,
+        work: str,
+        jobs: Sequence[Job],
+        loading: Loading,
+        facts: ModelFacts,
+        token: str,
+        listener: Listener,
+    ):
+        self._work, self._loading, self._facts = work, loading, facts
+        self._token, self._listener = token, listener
         self.left = {job.name: job for job in jobs}
         self.processes: set[str] = set()
 
     def look(self, names: Iterable[str]) -> None:
         """Tells the listener of new notes on files of these names."""
-        for name in names:
-            if name in self.left and (note := _note(self.left[name], self._facts, self._work)):
-                self._listener.done(self.left[name], AnnotatedFile.from_json(note))
+        for name in set(self.left).intersection(names):
+            note = _note(self.left[name], self._loading, self._facts, self._work)
+            if note is None:
+                continue
+            before = note["token"] != self._token
+            self._listener.done(self.left[name], AnnotatedFile.from_json(note), made_before=before)
+            if not before:
                 self.processes.add(note["process"])
-                del self.left[name]
+            del self.left[name]
 
     @contextlib.contextmanager
     def heard(self) -> Iterator[None]:
@@ -159,18 +176,20 @@ class _Notes:
             thread.join()
 
 
-def _note(job: Job, facts: ModelFacts, work: str) -> dict[str, Any] | None:
-    """Returns the note on a file, by whatever run with this model and form; None if there is none.
+def _note(job: Job, loading: Loading, facts: ModelFacts, work: str) -> dict[str, Any] | None:
+    """Returns the note on a file, by whatever run of the same output; None if there is none.
 
     A job lives on where its command was killed, and may write beside that of the next command.
     """
     note = work_folder.read_step(work, f"{_STEP}{job.name}")
-    return note if note and note["job"] == _of(job, facts) else None
+    return note if note and note["job"] == _of(job, loading, facts) else None
 
 
-def _of(job: Job, facts: ModelFacts) -> dict[str, Any]:
+def _of(job: Job, loading: Loading, facts: ModelFacts) -> dict[str, Any]:
     """Returns what the output of a file depends on, as a note has it."""
-    return dataclasses.asdict(job) | dataclasses.asdict(facts)
+    # The facts have the precision, of which a command that continues gives one override more.
+    changes = [text for text in loading.overrides if not text.startswith("run.precision=")]
+    return dataclasses.asdict(job) | dataclasses.asdict(facts) | {"set": changes}
 
 
 # --- In the pipeline's processes -----------------------------------------------------------------
@@ -179,7 +198,7 @@ def _of(job: Job, facts: ModelFacts) -> dict[str, Any]:
 _ONE_AT_A_TIME = threading.Lock()
 
 
-def _annotate(job: Job, loading: Loading, facts: ModelFacts, work: str) -> None:
+def _annotate(job: Job, loading: Loading, facts: ModelFacts, work: str, token: str) -> None:
     """Annotates a file, and notes in the working folder that it is done.
 
     Raises:
@@ -187,7 +206,7 @@ def _annotate(job: Job, loading: Loading, facts: ModelFacts, work: str) -> None:
     """
     size = -1
     with _ONE_AT_A_TIME, garbage_collection.rare_garbage_collection():
-        if (note := _note(job, facts, work)) and _has_output(job, note):
+        if (note := _note(job, loading, facts, work)) and _has_output(job, note):
             return  # a runner repeats a job or a part of it after a failure
         with contextlib.suppress(OSError):
             size = storage.size(job.path)
@@ -198,7 +217,8 @@ def _annotate(job: Job, loading: Loading, facts: ModelFacts, work: str) -> None:
             )
         done = _annotator(loading, facts).annotate(job, lambda documents: None)
         process = f"{socket.gethostname()} {os.getpid()}"
-        note = {**dataclasses.asdict(done), "job": _of(job, facts), "process": process}
+        own = {"job": _of(job, loading, facts), "process": process, "token": token}
+        note = dataclasses.asdict(done) | own
         work_folder.write_step(work, f"{_STEP}{job.name}", note)
 
 
@@ -215,7 +235,7 @@ def _annotator(loading: Loading, facts: ModelFacts) -> Annotator:
     """Loads the model.
 
     Raises:
-      UserError: it is not the one that the command has found.
+      UserError: it is not the one that the command has found, or other sentences would be made.
     """
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # each process would take all memory of a GPU
     # TensorFlow and the sentence splitter read them when they are imported.
@@ -226,6 +246,12 @@ def _annotator(loading: Loading, facts: ModelFacts) -> Annotator:
 
     strategy = distribution.make_strategy(strategy="one_device")
     annotator = Annotator(loading.model, strategy, loading.overrides)
+    if annotator.facts.sentence_splitter != facts.sentence_splitter:
+        raise UserError(
+            f"{annotator.facts.sentence_splitter} splits sentences here, and "
+            f"{facts.sentence_splitter} where the command was given: install the same packages on "
+            "all machines."
+        )
     if annotator.facts != facts:
         raise UserError(
             f"{loading.model} has other weights here than where the command was given: all "

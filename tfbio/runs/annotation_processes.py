@@ -62,8 +62,14 @@ class Listener(Protocol):
     def progress(self, job: Job, documents: int) -> None:
         """Hears how many documents of a file are annotated so far; returns nothing."""
 
-    def done(self, job: Job, note: AnnotatedFile) -> None:
-        """Hears that a file of the annotation is done; returns nothing."""
+    def done(self, job: Job, note: AnnotatedFile, made_before: bool = False) -> None:
+        """Hears that a file of the annotation is done; returns nothing.
+
+        Args:
+          job: the file.
+          note: the note on it.
+          made_before: True if an earlier command's job annotated it.
+        """
 
     def died(self, job: Job | None, code: int | None) -> None:
         """Hears that a process died at a file of the annotation, with its exit code.

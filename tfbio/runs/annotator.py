@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import tensorflow as tf
 
-from tfbio.base import messages, storage
+from data_prep.sentences import splitters
+from tfbio.base import file_paths, messages, storage
 from tfbio.base.errors import UserError
 from tfbio.base.shards import Shard
 from tfbio.formats import annotation_formats
@@ -58,7 +59,9 @@ class Annotator:
         any_shape = strategy.num_replicas_in_sync == 1
         self._predictor = Predictor(trial, settings, strategy, [*overrides], any_shape)
         self.facts = ModelFacts(
-            checkpoint_source.sha256_of_weights(trial), self._predictor.precision.name
+            checkpoint_source.sha256_of_weights(trial),
+            self._predictor.precision.name,
+            " ".join(splitters.resolve("auto")),
         )
 
     def annotate(self, job: Job, done: Callable[[int], None]) -> AnnotatedFile:
@@ -85,11 +88,17 @@ class Annotator:
         try:
             times.of_consumer("writing", write, counts.of(annotated))
         except (_BadInput, FormatError) as error:
-            return bad(job.name, job.bytes, messages.cut(str(error), 300))
+            return bad(job, messages.cut(str(error), 300))
         size, sha256 = storage.size(job.output), storage.sha256_of(job.output)
         shard = Shard(os.path.basename(job.output), counts.documents, size, sha256)
         return AnnotatedFile(
-            job.name, job.bytes, shard, dict(counts.entities), left_out, seconds=dict(times.seconds)
+            job.name,
+            job.bytes,
+            shard,
+            dict(counts.entities),
+            left_out,
+            seconds=dict(times.seconds),
+            path=file_paths.absolute(job.path),
         )
 
 

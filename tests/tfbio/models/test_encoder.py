@@ -254,6 +254,27 @@ def test_bfloat16_keeps_float32_weights(batch):
     assert np.sqrt(np.mean(np.square(difference))) < 0.05
 
 
+def test_rows_are_cast_as_the_whole_table_is(batch, monkeypatch):
+    keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    try:
+        embeddings = build().embeddings
+
+        def embed():
+            with tf.GradientTape() as tape:
+                embedded = embeddings(*map(tf.constant, (batch[0], batch[2])))
+                loss = tf.reduce_sum(tf.cast(embedded, tf.float32) ** 3)
+            return embedded, tf.convert_to_tensor(tape.gradient(loss, embeddings.word))
+
+        rows, of_rows = embed()
+        monkeypatch.setattr(encoders.target, "is_mesh", lambda: True)  # which casts the whole table
+        whole, of_whole = embed()
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+    np.testing.assert_array_equal(tf.cast(rows, tf.float32), tf.cast(whole, tf.float32))
+    # Several tokens of an id: the rows of a gradient are added up in float32 in both.
+    np.testing.assert_array_equal(of_rows, of_whole)
+
+
 @pytest.mark.parametrize("offset", [0, 2])
 def test_a_packed_document_is_encoded_as_if_alone(offset):
     encoder = build(
