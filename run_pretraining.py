@@ -128,9 +128,7 @@ def main(argv: list[str]) -> None:
         path_checks.require_remote(FLAGS.tpu, "model_dir", [FLAGS.model_dir])
         path_checks.require_remote(FLAGS.tpu, "examples", FLAGS.examples)
     _check_examples()
-    # A run that goes on reads it no more.
-    if FLAGS.init_checkpoint and not os.path.exists(os.path.join(FLAGS.model_dir, "checkpoint")):
-        path_checks.require_checkpoint("init_checkpoint", FLAGS.init_checkpoint)
+    start = _start_of_new_run()
     _check_teacher(settings)
     path_checks.require_own(
         "model_dir",
@@ -146,8 +144,7 @@ def main(argv: list[str]) -> None:
 
     if on_remote_tpu:
         # This machine reads the checkpoints of other software.
-        starts = {"init_checkpoint": FLAGS.init_checkpoint, "teacher": FLAGS.teacher}
-        for flag, folder in starts.items():
+        for flag, folder in {"init_checkpoint": start, "teacher": FLAGS.teacher}.items():
             own = [folder] if folder and source_of(folder) is Source.RUN else []
             path_checks.require_remote(FLAGS.tpu, flag, own)
     strategy = distribution.make_strategy(
@@ -212,10 +209,25 @@ def _check_teacher(settings: PretrainingConfig) -> None:
         path_checks.require_checkpoint("teacher", FLAGS.teacher)
 
 
+def _start_of_new_run() -> str:
+    """Returns --init_checkpoint; "" for a run that goes on, which reads it no more.
+
+    Raises:
+      UserError: it is no folder or checkpoint.
+    """
+    start = FLAGS.init_checkpoint
+    if not start or file_paths.at(FLAGS.model_dir, "checkpoint").exists():
+        return ""
+    path_checks.require_checkpoint("init_checkpoint", start)
+    return start
+
+
 def _check_examples() -> None:
     """Raises UserError if a folder or glob of --examples matches nothing."""
     for folder in FLAGS.examples:
-        if not file_paths.is_remote(folder) and not storage.find(folder):
+        # A folder's own name may look like a glob.
+        is_there = file_paths.is_remote(folder) or os.path.lexists(folder)
+        if not is_there and not storage.find(folder):
             read_manifest(folder, "examples")  # which says so
 
 

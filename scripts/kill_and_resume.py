@@ -1,11 +1,13 @@
 """Kills a pretraining run again and again, and compares it with an undisturbed run.
 
     python scripts/kill_and_resume.py --examples=demo/examples --kills=20
+    python scripts/kill_and_resume.py --hparams=biom_bert_large --set=encoder.hidden_size=32 ...
 
-Trains a small model twice: once undisturbed, and once with so many kills at random moments, one in
-three by SIGTERM, on which the run saves first, the others by SIGKILL. Every weight, every number of
-the optimizer and every logged figure of training and evaluation must be the same, bit for bit. If
-not, the script prints the differences and ends with exit code 1.
+Trains a model of a recipe, by default a small one, twice: once undisturbed, and once with so many
+kills at random moments, one in three by SIGTERM, on which the run saves first, the others by
+SIGKILL. Every weight, every number of the optimizer and every logged figure of training and
+evaluation must be the same, bit for bit. If not, the script prints the differences and ends with
+exit code 1.
 """
 
 from __future__ import annotations
@@ -97,6 +99,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--examples", required=True, help="examples of --sequence_length=64")
+    parser.add_argument("--hparams", default="quickstart", help="a recipe, which --set may shrink")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0, help="seed of the moments")
@@ -109,8 +112,9 @@ def main() -> None:
 
     words = read_manifest(flags.examples, "examples").settings["vocab_size"]
     command = [sys.executable, "run_pretraining.py", f"--examples={flags.examples}"]
-    command += ["--hparams=hparams/quickstart.json", f"--set=encoder.vocab_size={words}"]
+    command += [f"--hparams={flags.hparams}", f"--set=encoder.vocab_size={words}"]
     command += ["--set=encoder.hidden_dropout_prob=0.1", f"--set=num_train_steps={flags.steps}"]
+    command += ["--set=run.stop_at_step=0", "--set=run.keep_checkpoints_at=[]"]
     command += [f"--set={setting}" for setting in flags.set]
     command += ["--set=run.steps_per_loop=10", "--set=run.save_checkpoints_steps=20"]
     command += ["--set=run.eval_every_steps=100", "--set=run.num_eval_batches=2"]

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from data_prep import examples
+from data_prep.running import pipeline
 from tests import forked
 from tfbio.base.manifests import read_manifest
 from tfbio.models.encoder_config import EncoderConfig
@@ -54,6 +56,7 @@ def test_help_teaches_and_does_not_import_tensorflow():
 
 BOTH = ("--examples=nowhere", "--model_dir=nowhere")
 REMOTE = ("--examples=gs://in", "--model_dir=gs://out")
+TAUGHT = ("--teacher=tests", "--set=distillation.kl_weight=1", "--set=objective=mlm")
 
 
 @pytest.mark.parametrize(
@@ -80,8 +83,8 @@ REMOTE = ("--examples=gs://in", "--model_dir=gs://out")
         ([*BOTH, "--tpu=pod"], "--model_dir=nowhere: the machines of --tpu=pod"),
         ([BOTH[0], "--model_dir=gs://out", "--tpu=pod"], "--examples=nowhere: the machines"),
         (
-            [*REMOTE, "--init_checkpoint=tests", "--tpu=grpc://10.0.0.2:8470"],
-            "--init_checkpoint=tests: the machines of --tpu=grpc://10.0.0.2:8470",
+            [*REMOTE, *TAUGHT, "--tpu=grpc://10.0.0.2:8470"],
+            "--teacher=tests: the machines of --tpu=grpc://10.0.0.2:8470",
         ),
         ([*BOTH, "--tpu_zone=us-central1-a"], "--tpu_zone goes with --tpu"),
     ],
@@ -162,6 +165,25 @@ def test_examples_that_are_not_there_leave_nothing_behind(tmp_path):
         assert not model_dir.exists(), folder
 
 
+def test_a_folder_of_examples_may_look_like_a_glob(tmp_path):
+    folder = tmp_path / "x[1]" / "pretrain_tfrecords"
+    folder.mkdir(parents=True)
+    (folder / "pretrain_data.tfrecord-0-of-2").touch()
+    done = run(f"--examples={folder}", f"--model_dir={tmp_path / 'model'}")
+    assert done.returncode == 1 and "holds 1 of 2 files of examples" in done.stderr
+
+
+def test_a_run_in_an_object_store_goes_on_without_what_it_began_with(examples_folder, tmp_path):
+    """`file://` is to TensorFlow and to fsspec one more file system, and not a local path."""
+    flags = [f"--examples={examples_folder}", "--init_checkpoint=nowhere"]
+    flags.append(f"--model_dir=file://{tmp_path}")
+    done = run(*flags)
+    assert "--init_checkpoint=nowhere: there is no such" in done.stderr
+    (tmp_path / "checkpoint").touch()
+    done = run(*flags)
+    assert "of length 128, but --examples gives [64]" in done.stderr
+
+
 def test_settings_that_do_not_fit_the_examples_are_named(examples_folder, tmp_path):
     done = run(f"--examples={examples_folder}", f"--model_dir={tmp_path / 'model'}")
     assert done.returncode == 1
@@ -184,18 +206,37 @@ class Forked:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("recipe", "objective"),
+    [
+        ("quickstart", "electra"),
+        ("biom_bert_large", "electra"),
+        ("pubmedbert", "next_sentence"),
+        ("pubmedbert_adversarial", "next_sentence"),
+        ("biom_albert", "sentence_order"),
+        ("biolm_base", "full_sentences"),
+        ("biomegatron_345m_cased", "sentence_order"),
+    ],
+)
 def test_a_run_that_is_killed_at_random_steps_ends_with_the_same_bits(
-    examples_folder, monkeypatch, capsys
+    recipe, objective, documents_folder, vocab_file, tmp_path, monkeypatch, capsys
 ):
     """SIGKILL, and SIGTERM, by which it saves first: the same weights and logged losses.
 
     By this seed the kills come soon after 40, 30 and 20 more steps, which 200 outlast.
     """
+    folder = tmp_path / "examples"
+    made = examples.ExampleSettings(objective, sequence_length=64, held_out_fraction=0.2, shards=2)
+    examples.make_examples(
+        documents_folder, vocab_file, folder, made, runner=pipeline.Runner(workers=1)
+    )
     monkeypatch.syspath_prepend(ROOT / "scripts")
     script = importlib.import_module("kill_and_resume")
     monkeypatch.setattr(script, "subprocess", Forked)
-    command = ["kill_and_resume.py", f"--examples={examples_folder}"]
+    command = ["kill_and_resume.py", f"--examples={folder}", f"--hparams={recipe}"]
     command += ["--kills=3", "--steps=200", "--seed=2620", "--set=train_batch_size=4"]
+    command += ["--set=sequence_length=64", "--set=num_warmup_steps=2"]
+    command += ["--set=encoder.num_attention_heads=2", "--set=gradient_clip_groups=1"]
     command += ["--set=encoder.num_hidden_layers=1", "--set=encoder.hidden_size=32"]
     command += ["--set=encoder.embedding_size=32", "--set=encoder.intermediate_size=64"]
     monkeypatch.setattr(sys, "argv", command)

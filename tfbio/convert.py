@@ -161,6 +161,8 @@ def main(argv: list[str]) -> None:
     source, target = flags.FLAGS["from"].value, flags.FLAGS.to
     path_checks.require_checkpoint("from", source, takes_runs=True)
     path_checks.require_output("to", target)
+    if flags.FLAGS.format not in (*_OF_TRANSFORMERS, "onnx"):
+        path_checks.require_no_pattern(target, f"--to={target}")
     # The lock is beside the folder, which appears when it is complete.
     with storage.only_writer(target):
         try:

@@ -4,7 +4,7 @@ r"""Writes the tables of a paper: fine-tuning runs beside published models, with
 
 Each folder is the --output_dir of a run of run_finetuning.py; those of a pattern that hold no
 scores.json are named and left out. Runs of one model make one row, and a model is called as the
-last folder of its --init_checkpoint, or as you say:
+last folder of its --init_checkpoint (of a kept checkpoint general/kept-1000), or as you say:
 
   --finetuning='ours (100k steps)=out/100k/*' --finetuning='ours (200k steps)=out/200k/*'
 
@@ -181,9 +181,11 @@ def _read_runs(
         [run for argument in arguments for run in results.find(argument)]
         for arguments in (finetuning, baseline)
     )
-    named = by_data([*runs, *baselines])
+    folders: dict[str, Run] = {}
+    for run in baselines:  # one that is given twice counts once
+        folders.setdefault(os.path.realpath(run.folder), run)
+    named = by_data([*runs, *folders.values()])
     runs, baselines = named[: len(runs)], named[len(runs) :]
-    folders = {os.path.realpath(run.folder) for run in baselines}
     runs = [run for run in runs if os.path.realpath(run.folder) not in folders]
     runs, baselines = by_test_set(runs, baselines)
     compared = {run.task: run for run in baselines}

@@ -43,6 +43,8 @@ def test_what_cannot_be_converted_is_named(pretrained, tmp_path):
     assert done.returncode == 1 and "can only become a folder of `transf" in done.stderr
     done = run(f"--from={tmp_path}/x.pt", f"--to={tmp_path}/new")
     assert done.returncode == 1 and "x.pt is damaged, or holds other things than" in done.stderr
+    done = run(f"--from={pretrained}", f"--to={tmp_path}/x[1]", "--format=saved_model")
+    assert done.returncode == 1 and "x[1]: TensorFlow takes [...] and" in done.stderr
     done = run(f"--from={pretrained}", f"--to={tmp_path}/new", "--co2_grams=0")
     assert done.returncode == 0, done.stderr
     assert "emissions: 0" in (tmp_path / "new" / "README.md").read_text()

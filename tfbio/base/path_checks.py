@@ -1,10 +1,12 @@
 """Checks the paths that flags name, before TensorFlow is imported, which takes seconds.
 
-Addresses in an object store are not checked here, but where they are read and written.
+Addresses in an object store are not checked here, but where they are read and written; all but
+their characters.
 """
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -20,6 +22,26 @@ _LEFTOVERS = re.compile(
     r"|\S+\.model"
 )
 
+# What TensorFlow takes for a pattern in the path of a checkpoint, of which it then finds no file.
+_PATTERN = re.compile(r"\[.+\]|\\")
+
+
+def require_no_pattern(path: str, named: str = "") -> None:
+    """Checks that TensorFlow does not take the path of a checkpoint for a pattern; returns nothing.
+
+    Args:
+      path: the path of a checkpoint or of the folder of some, or an address.
+      named: what the message calls it, such as "--model_dir=out/a"; "" for the path.
+
+    Raises:
+      UserError: there is a backslash in the path, or something in brackets.
+    """
+    if _PATTERN.search(path):
+        raise UserError(
+            f"{named or path}: TensorFlow takes [...] and \\ in the path of a checkpoint for a "
+            "pattern, and would not find its files: rename the folder, or give another."
+        )
+
 
 def require_checkpoint(flag: str, path: str, takes_runs: bool = False) -> None:
     """Checks that the path of a flag leads to a model's folder or checkpoint, and returns nothing.
@@ -31,8 +53,13 @@ def require_checkpoint(flag: str, path: str, takes_runs: bool = False) -> None:
       takes_runs: True if the folder of a fine-tuning run, with its trials, is a model, too.
 
     Raises:
-      UserError: there is no such folder or checkpoint, or the model is in a folder below.
+      UserError: there is no such folder or checkpoint, or the model is in a folder below; or it is
+        a checkpoint of TensorFlow, and see `require_no_pattern`.
     """
+    files = (f"{glob.escape(path)}.index", os.path.join(glob.escape(path), "**", "*.index"))
+    # Models of `transformers` have no such files, and any path.
+    if _PATTERN.search(path) and any(glob.glob(each, recursive=True) for each in files):
+        require_no_pattern(path, f"--{flag}={path}")
     if file_paths.is_remote(path) or os.path.exists(f"{path}.index"):
         return
     meant = nearby_folders.model_meant(path, takes_runs)
@@ -93,7 +120,8 @@ def require_output(flag: str, path: str, is_folder: bool = True) -> None:
 def require_own(flag: str, folder: str, command: str, is_own: Callable[[str, dict], bool]) -> None:
     """Checks the path of an output folder, which must be new, empty or written by the same command.
 
-    Returns nothing. Logs, hidden files, vocabularies and half-written files may always be there.
+    There will be checkpoints in it. Returns nothing. Logs, hidden files, vocabularies and
+    half-written files may always be there.
 
     Args:
       flag: the name of its flag, for the message.
@@ -104,8 +132,9 @@ def require_own(flag: str, folder: str, command: str, is_own: Callable[[str, dic
 
     Raises:
       UserError: `folder` or a folder above it is a file, or it holds something else, which would be
-        lost.
+        lost; or see `require_no_pattern`.
     """
+    require_no_pattern(folder, f"--{flag}={folder}")
     require_output(flag, folder)
     path = Path(folder)
     if file_paths.is_remote(folder) or not path.is_dir():

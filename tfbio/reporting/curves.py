@@ -77,14 +77,21 @@ def read_run(model_dir: str | os.PathLike) -> dict[str, dict[str, Curve]]:
       step, an int, and a value, a float, in the order of the steps.
 
     Raises:
-      CurvesError: one of both has no scalars, or the run is in an object store.
+      CurvesError: one of both has no scalars, as before the first evaluation, or the run is in an
+        object store.
     """
     if file_paths.is_remote(model_dir):
         raise CurvesError(
             f"{model_dir} is in an object store, whose curves are not read: copy its folder logs, "
             "and give the folder with the copy."
         )
-    return {split: read(Path(model_dir, "logs", split)) for split in ("train", "heldout")}
+    train = read(Path(model_dir, "logs", "train"))
+    if not (held_out := _scalars(Path(model_dir, "logs", "heldout"))):
+        raise CurvesError(
+            f"the run in {model_dir} has had no evaluation yet: continue it by the same command, "
+            "to the first one at least (run.eval_every_steps)."
+        )
+    return {"train": train, "heldout": held_out}
 
 
 def read_trials(folder: str | os.PathLike) -> dict[str, list[dict[str, Curve]]]:

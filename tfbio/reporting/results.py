@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfbio.base import run_folders
+from tfbio.base import file_paths, run_folders
 from tfbio.base.errors import UserError
 from tfbio.formats.task_examples import Example
 from tfbio.reporting import test_sets
@@ -254,7 +254,8 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
 
     Args:
       folder: the path of the `--output_dir` of a run, or of a sweep, whose chosen run is taken.
-      name: the model's name; by default the last folder of its `--init_checkpoint`.
+      name: the model's name; by default the last folder of its `--init_checkpoint`, of one of
+        a run's kept checkpoints with its name, "general/kept-1000".
 
     Returns:
       The `Run`, with its test examples and their scores where its task is known.
@@ -351,10 +352,14 @@ def _trivial(
 def _model_of(init: str) -> str:
     """Returns the name of a model's folder; of a trial's run that of its `--init_checkpoint`.
 
-    A TensorFlow 1 checkpoint, such as `bert_model.ckpt`, has the name of the folder around it.
+    A TensorFlow 1 checkpoint, such as `bert_model.ckpt`, has the name of the folder around it; the
+    `kept-STEP` of a run has both names, as runs keep the same steps.
     """
-    run = Path(init).parent
-    if Path(init).name.startswith("trial_") and Path(run, trained_on.CONFIG).is_file():
+    path = Path(file_paths.absolute(init))  # "." has a name, too
+    run = path.parent
+    if path.name.startswith("trial_") and Path(run, trained_on.CONFIG).is_file():
         return _model_of(finetuning_config.read_settings(run).init_checkpoint)
-    is_checkpoint = re.search(r"\.ckpt\b|^ckpt-\d+$", Path(init).name)
-    return run.name if is_checkpoint else Path(init).name
+    if re.search(r"^kept-\d+$", path.name):
+        return f"{run.name}/{path.name}"
+    is_checkpoint = re.search(r"\.ckpt\b|^ckpt-\d+$", path.name)
+    return run.name if is_checkpoint else path.name

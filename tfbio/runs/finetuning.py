@@ -77,7 +77,14 @@ def finetune(run: Run) -> dict[str, Any]:
     missing, chosen = finetuning_folder.prepare(run, settings, start.vocabulary)
     for seed in run.seeds:
         if seed not in missing:
-            run.say(f"{trial_dir(run.output_dir, seed)} is complete and is reused.")
+            folder = trial_dir(run.output_dir, seed)
+            run.say(f"{folder} is complete and is reused.")
+            of_train = os.path.join(folder, start.task_type.predictions_file("train"))
+            if run.config.run.predict_train and not os.path.exists(of_train):
+                run.say(
+                    f"{of_train} is missing, and run.predict_train makes it only with a trial that "
+                    f"is trained: remove {folder} to train it anew."
+                )
     if missing:
         _run_trials(run, start, examples, data_sha256, missing, chosen)
     return _sum_up(run, used)

@@ -17,6 +17,7 @@ from tfbio.base.errors import DataError
 from tfbio.base.manifests import MANIFEST, Manifest
 from tfbio.base.shards import Shard, read_shard
 from tfbio.base.tf_example import parse_example
+from tfbio.text import wordpiece
 from tfbio.text.vocabularies import is_cased
 
 FEATURES = ("input_ids", "input_mask", "segment_ids")
@@ -30,21 +31,28 @@ def find(files: list[str], vocab_size: int) -> tuple[str, Manifest]:
     """Makes a manifest for TFRecords of the original ELECTRA code, which have none.
 
     All files are read once, to count their records. One file in a hundred, the last ones, is held
-    out if there are two or more. The vocabulary is `vocab.txt` in the files' folder or the one
-    above, where that code has it; its tokens tell whether it is a cased one.
+    out. The vocabulary is `vocab.txt` in the files' folder or the one above, where that code has
+    it; its tokens tell whether it is a cased one.
 
     Args:
-      files: the TFRecord files.
+      files: the TFRecord files, two at least.
       vocab_size: the size of the vocabulary in the settings; no token may be beyond it.
 
     Returns:
       The folder of the files, and the manifest.
 
     Raises:
-      DataError: a file is damaged, or of another form, or there is no vocabulary.
+      DataError: there is one file alone, a file is damaged, or of another form, or there is no
+        vocabulary.
+      VocabularyError: the vocabulary cannot be used.
     """
+    if len(files) == 1:
+        raise DataError(
+            f"{files[0]} is the only file of examples: give two files or more, of which the last "
+            "is held out."
+        )
     folder = os.path.commonpath([os.path.dirname(os.path.abspath(file)) for file in files])
-    held_out = math.ceil(_ORIGINAL_HELD_OUT * len(files)) if len(files) > 1 else 0
+    held_out = math.ceil(_ORIGINAL_HELD_OUT * len(files))
     shards = []
     for number, file in enumerate(files):
         split = "heldout" if number >= len(files) - held_out else "train"
@@ -74,7 +82,7 @@ def find(files: list[str], vocab_size: int) -> tuple[str, Manifest]:
             f"{folder} has no vocab.txt, nor has the folder above it: put the vocabulary there "
             "that the examples were made with."
         )
-    tokens = vocab.read_text(encoding="utf-8").splitlines()
+    tokens = wordpiece.read_vocab(vocab)
     settings = {
         "sequence_length": len(example["input_ids"]),
         "vocab_size": vocab_size,

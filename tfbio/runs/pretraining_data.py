@@ -206,10 +206,11 @@ def word_counts(folder: str, manifest: Manifest) -> np.ndarray:
     Raises:
       DataError: there are no training examples.
     """
-    shard = _non_empty(manifest.shards_of("train"), folder, "training")[0]
+    shards = _non_empty(manifest.shards_of("train"), folder, "training")
+    records = itertools.chain.from_iterable(read_shard(folder, shard) for shard in shards)
     counts = np.zeros([manifest.settings["vocab_size"]], np.int64)
     form = _format(manifest)
-    for record in itertools.islice(read_shard(folder, shard), _COUNTED):
+    for record in itertools.islice(records, _COUNTED):
         example = parse_example(record)
         if form is None:
             ids, tokens = np.array(example["input_ids"]), sum(example["input_mask"])

@@ -8,8 +8,6 @@ import hashlib
 import json
 import os
 
-import tensorflow as tf
-
 from tfbio.base import file_paths, json_files, storage
 from tfbio.base.errors import UserError
 from tfbio.base.manifests import Manifest
@@ -198,8 +196,11 @@ def what_is_saved(model_dir: str) -> str:
 
     Returns:
       A clause such as "step 1000 is saved, and the same command continues there".
+
+    Raises:
+      CheckpointError: see `checkpointing.checkpoints_in`.
     """
-    newest = tf.train.latest_checkpoint(model_dir)
-    if newest is None:
+    _, existing = checkpointing.checkpoints_in(model_dir)
+    if not existing:
         return "no step is saved, and the same command begins anew"
-    return f"step {newest.rpartition('-')[2]} is saved, and the same command continues there"
+    return f"step {existing[-1].rpartition('-')[2]} is saved, and the same command continues there"

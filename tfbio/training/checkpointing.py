@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio.base import file_paths, messages, storage
+from tfbio.base import file_paths, messages, path_checks, storage
 from tfbio.base.errors import UserError
 
 # The beginning of the names of checkpoints that are kept for good. They are not in the list of
@@ -197,11 +197,13 @@ def find_newest(folder: str, repair: bool = True) -> str | None:
 
     Raises:
       CheckpointError: the checkpoint is damaged, or all were removed, or their list is damaged.
+      UserError: see `path_checks.require_no_pattern`.
     """
     state, existing = checkpoints_in(folder)
     if state is None:
         return None
     path = existing[-1]
+    path_checks.require_no_pattern(path)  # else it would seem damaged
     try:
         reader = tf.train.load_checkpoint(path)
         for name in reader.get_variable_to_shape_map():

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tfbio.base import json_files, messages, run_folders
+from tfbio.base import json_files, messages, path_checks, run_folders
 from tfbio.base.config import load
 from tfbio.base.errors import UserError
 from tfbio.models.task_model import TaskModel
@@ -185,8 +185,11 @@ def restore(trial: str, model: TaskModel) -> None:
         hugging_face_weights.restore_task_model(trial, model, task_type.hugging_face_head)
         return
     weights = os.path.join(trial, checkpoint_source.TRIAL_WEIGHTS)
+    # Relative, so that brackets in the path of the current folder do no harm.
+    relative = os.path.relpath(weights)
+    path_checks.require_no_pattern(relative, weights)
     try:
-        tf.train.Checkpoint(model=model).read(weights).assert_consumed()
+        tf.train.Checkpoint(model=model).read(relative).assert_consumed()
     except (tf.errors.OpError, RuntimeError, IndexError, AssertionError, ValueError) as error:
         reason = messages.first_line(error)
         raise UserError(f"the weights {weights} cannot be read: {reason}") from error

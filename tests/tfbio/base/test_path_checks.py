@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import tensorflow as tf
 
 from tfbio.base import path_checks
 from tfbio.base.errors import UserError
@@ -45,6 +46,30 @@ def test_a_model_is_a_folder_or_the_prefix_of_a_checkpoint(tmp_path):
     (tmp_path / "model.ckpt.index").touch()
     for path in (tmp_path, tmp_path / "model.ckpt", "gs://nobody/asked"):
         path_checks.require_checkpoint("init_checkpoint", str(path))
+
+
+@pytest.mark.parametrize("name", ["run[v2]", "a[b/c]d", "back\\slash"])
+def test_a_path_that_tensorflow_takes_for_a_pattern_is_refused(name, tmp_path):
+    """Of a checkpoint, which it would write and not find again; other models may lie there."""
+    folder, said = tmp_path / name, "takes .* in the path of a checkpoint for a pattern.*: rename"
+    with pytest.raises(UserError, match=f"--model_dir=.*{said}"):
+        check(folder)
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").touch()
+    path_checks.require_checkpoint("init_checkpoint", str(folder))
+    (folder / "trial_0").mkdir()
+    (folder / "trial_0" / "model.index").touch()
+    for path in (folder, folder / "trial_0", folder / "trial_0" / "model"):
+        with pytest.raises(UserError, match=f"--init_checkpoint=.*{said}"):
+            path_checks.require_checkpoint("init_checkpoint", str(path))
+
+
+@pytest.mark.parametrize("name", ["a[b", "a]b", "a[]b", "a*b", "a?b", "a{b}"])
+def test_other_marks_in_a_path_do_no_harm(name, tmp_path):
+    values = tf.Variable(7.0)
+    prefix = tf.train.Checkpoint(values=values).write(str(tmp_path / name / "ckpt-1"))
+    tf.train.load_checkpoint(prefix)
+    check(tmp_path / name / "run")
 
 
 @pytest.mark.parametrize(

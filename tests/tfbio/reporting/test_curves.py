@@ -46,6 +46,13 @@ def test_trials_with_logs_are_read(tmp_path):
     assert curves.read_trials(tmp_path / "elsewhere") == {"train": [], "dev": []}
 
 
+def test_a_run_before_its_first_evaluation_is_to_go_on(tmp_path):
+    write(tmp_path / "logs" / "train", [(1, 9.0)])
+    said = "has had no evaluation yet: continue it by the same command"
+    with pytest.raises(curves.CurvesError, match=said):
+        curves.read_run(tmp_path)
+
+
 def test_a_folder_without_logs_is_named(tmp_path):
     with pytest.raises(curves.CurvesError, match=r"nowhere.*--model_dir"):
         curves.read_run(tmp_path / "nowhere")

@@ -429,3 +429,23 @@ def test_a_checkpoint_has_the_name_of_its_folder(init, write):
     scores = json.loads((folder / "scores.json").read_text())
     (folder / "scores.json").write_text(json.dumps({**scores, "init": init}))
     assert results.read(folder).name == "biobert"
+
+
+@pytest.mark.parametrize(
+    ("init", "name"),
+    [
+        ("out/a/kept-1000", "a/kept-1000"),
+        ("gs://out/b/kept-1000/", "b/kept-1000"),
+        (".", "here"),
+        ("gs://out/b", "b"),
+        ("random weights", "random weights"),
+    ],
+)
+def test_no_two_models_are_called_alike(init, name, write, tmp_path, monkeypatch):
+    """The checkpoints of two runs that keep the same steps; and the current folder has a name."""
+    folder = write("one", "mmrm")
+    scores = json.loads((folder / "scores.json").read_text())
+    (folder / "scores.json").write_text(json.dumps({**scores, "init": init}))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert results.read(folder).name == name

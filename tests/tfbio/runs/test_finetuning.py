@@ -226,9 +226,12 @@ def test_an_interrupted_run_continues_with_the_trial_that_is_missing(
     (folder / "trial_1").rename(folder / "trial_1.unfinished")
     (folder / "scores.json").unlink()
     kept = (folder / "trial_0" / "scores.json").stat().st_mtime_ns
-    run(folder)
+    run(folder, dataclasses.replace(SETTINGS, run=FinetuningRun(predict_train=True)))
     said = capsys.readouterr().out
     assert re.search(r"trial_0 is complete and is reused", said) and "of 1 seed(s)" in said
+    assert f"{folder}/trial_0/train_predictions.tsv is missing, and run.predict_train" in said
+    assert "trial_1/train_predictions.tsv is missing" not in said
+    assert (folder / "trial_1" / "train_predictions.tsv").exists()
     assert re.search(r", from \S+, on 1 device\(s\) in float32", said)
     assert (folder / "trial_0" / "scores.json").stat().st_mtime_ns == kept
     assert_same_weights(finished / "trial_1", folder / "trial_1")

@@ -253,7 +253,8 @@ def test_examples_of_the_original_code_are_read_in_an_order_of_their_own(origina
             map(tuple, read.tolist())
         ), given
         assert (held_out["segment_ids"].numpy().sum(axis=1) == 1).all(), given
-        assert pretraining_data.word_counts(folder, manifest).sum() > 0, given
+        tokens = sum(3 + number % 50 for number in range(1, 76))  # of all shards
+        assert pretraining_data.word_counts(folder, manifest).sum() == tokens, given
 
 
 def test_bad_examples_of_the_original_code_are_refused(original, tmp_path):
@@ -271,9 +272,11 @@ def test_bad_examples_of_the_original_code_are_refused(original, tmp_path):
     with pytest.raises(DataError, match=r"has no vocab.txt, nor has the folder above"):
         find(folder)
     shutil.copy(original.parent / "vocab.txt", folder)
-    ((one, manifest),) = find(f"{folder}/*-0-of-11")
-    with pytest.raises(DataError, match="no held-out examples"):
-        pretraining_data.held_out_dataset(one, manifest, BATCH)
+    with pytest.raises(DataError, match="-0-of-11 is the only file of examples: give two files"):
+        find(f"{folder}/*-0-of-11")
+    (folder / "vocab.txt").write_bytes(b"\xff")
+    with pytest.raises(UserError, match=r"vocab.txt is not .*: it is not text in UTF-8"):
+        find(folder)
     path = folder / "pretrain_data.tfrecord-3-of-11"
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(DataError, match="cut short after record 5"):

@@ -99,6 +99,15 @@ def test_a_run_of_an_older_version_was_in_float32(shallow, pretrained, tmp_path)
     assert pretraining_folder.precision_of(str(tmp_path / "none")) == ""
 
 
+def test_of_a_checkpoint_that_is_gone_the_one_before_it_is_saved(tmp_path):
+    manager = tf.train.CheckpointManager(tf.train.Checkpoint(), str(tmp_path), 3)
+    for step in (2, 4):
+        manager.save(step)
+    assert pretraining_folder.what_is_saved(str(tmp_path)).startswith("step 4 is saved")
+    (tmp_path / "ckpt-4.index").unlink()
+    assert pretraining_folder.what_is_saved(str(tmp_path)).startswith("step 2 is saved")
+
+
 def test_what_a_run_began_with_may_lie_elsewhere(shallow, examples_folder, tmp_path):
     """Its weights are no longer read; but a run that began with none, or with some, stays so."""
     data = pretraining_data.find_examples([str(examples_folder)], [64], shallow.encoder.vocab_size)

@@ -150,6 +150,21 @@ def test_the_newest_whole_checkpoint_is_found(tmp_path, capsys):
         checkpointing.find_newest(folder)
 
 
+def test_a_folder_whose_name_tensorflow_takes_for_a_pattern_is_not_called_damaged(
+    tmp_path, monkeypatch
+):
+    folder = tmp_path / "run[v2]"
+    values = tf.train.Checkpoint(values=tf.Variable(7.0))
+    tf.train.CheckpointManager(values, str(folder), 3).save(1)
+    with pytest.raises(UserError, match=r"run\[v2\]/ckpt-1: TensorFlow takes .*rename the folder"):
+        checkpointing.find_newest(str(folder))
+    # As the remedy says; and in the folder itself, whose name TensorFlow does not see.
+    monkeypatch.chdir(folder)
+    assert checkpointing.find_newest(".") == "./ckpt-1"
+    folder.rename(tmp_path / "run")
+    assert checkpointing.find_newest(f"{tmp_path}/run") == f"{tmp_path}/run/ckpt-1"
+
+
 def test_a_run_that_was_killed_before_it_noted_its_first_checkpoint_has_it(tmp_path):
     folder = str(tmp_path)
     values = tf.Variable(tf.range(1000.0))

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -40,6 +42,18 @@ def test_what_was_learnt_is_told_by_config_json(labels, problem_type, task_type,
     after = load(tmp_path / "b").config
     assert [*after.id2label.values()] == labels
     assert problem_type in (None, after.problem_type)
+
+
+def test_weights_whose_path_tensorflow_takes_for_a_pattern_are_named(
+    make_trial, tmp_path, monkeypatch
+):
+    trial, _ = make_trial("classification", ["no", "yes"], {"pairs": False})
+    run = shutil.move(Path(trial).parent, tmp_path / "run[v2]")
+    with pytest.raises(UserError, match=r"run\[v2\]/trial_0/model: TensorFlow takes .*: rename"):
+        fine_tuned.read(f"{run}/trial_0")
+    # TensorFlow does not see the name of the current folder.
+    monkeypatch.chdir(run)
+    assert fine_tuned.read("trial_0").settings.trained_on.labels == ["no", "yes"]
 
 
 def test_labels_without_names_are_those_of_transformers(tmp_path):
