@@ -119,8 +119,11 @@ def _verdict(apart: dict[str, float], of_one_seed: Sequence[str]) -> str:
     shown = [
         FAMILIES[name].title for name, errors in apart.items() if errors >= scores.STANDARD_ERRORS
     ]
+    # What is not a number, as of scores that are all the same, is not apart.
     none = [
-        FAMILIES[name].title for name, errors in apart.items() if errors < scores.STANDARD_ERRORS
+        FAMILIES[name].title
+        for name, errors in apart.items()
+        if not errors >= scores.STANDARD_ERRORS
     ]
     sentences = []
     if shown:

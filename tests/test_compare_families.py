@@ -126,6 +126,8 @@ def test_the_report_says_what_is_shown_and_what_is_not(tmp_path):
         *scored("pubmedbert", "pretrained", [0.50, 0.52, 0.51]),
         *scored("pubmedbert", "random", [0.5, 0.51, 0.52]),
         *scored("biom_bert", "pretrained", [0.60, 0.62, 0.64]),
+        *scored("bioelectra", "pretrained", [0.40] * 3, [0.40] * 3),  # one class for all
+        *scored("bioelectra", "random", [0.40] * 3),
     ]
     families_report.write(records, tmp_path)
     text = (tmp_path / "comparison.md").read_text()
@@ -138,7 +140,7 @@ def test_the_report_says_what_is_shown_and_what_is_not(tmp_path):
     assert "| PubMedBERT | 1 | 51.00 | 48.52 to 53.48 | 51.00 | 0.0 |" in text
     assert "BioM-BERT" not in text  # without a score of random weights
     assert "by 2 standard errors or more: bio-lm." in text
-    assert "shows nothing of: PubMedBERT." in text
+    assert "shows nothing of: BioELECTRA; PubMedBERT." in text
     assert "over seeds of fine-tuning alone: PubMedBERT." in text
     assert (tmp_path / "comparison.png").read_bytes().startswith(b"\x89PNG")
 

@@ -1,274 +1,26 @@
 """Every recipe of a paper's arm: its values as the papers' tables have them, its sources, its cost.
 
-A small run of each family continues.
-
-The values are typed here from the papers, and not read from `hparams/`: a paper's own, and those
-that an arm changes. Where a paper is silent, they are those of the code that it names.
+The values are typed in `recipe_values.py`, and not read from `hparams/`.
 """
 
 import dataclasses
-import functools
 import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
-import tensorflow as tf
 
 from benchmarks import recipes
-from data_prep import examples
-from data_prep.running import pipeline
-from tests import traced_once
+from tests.recipe_values import ARMS
 from tfbio.base.config import load
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.objectives.pretraining_run import PretrainingRun
 from tfbio.planning import pretraining_cost, pretraining_cost_on_tpu
-from tfbio.runs import pretraining
 from tfbio.training.devices import DEVICES
 
 ROOT = Path(__file__).parents[1]
 HPARAMS = ROOT / "hparams"
 
-BASE = {
-    "encoder.hidden_size": 768,
-    "encoder.embedding_size": 768,
-    "encoder.num_hidden_layers": 12,
-    "encoder.num_attention_heads": 12,
-    "encoder.intermediate_size": 3072,
-}
-LARGE = {
-    "encoder.hidden_size": 1024,
-    "encoder.embedding_size": 1024,
-    "encoder.num_hidden_layers": 24,
-    "encoder.num_attention_heads": 16,
-    "encoder.intermediate_size": 4096,
-}
-DROPOUT = {"encoder.hidden_dropout_prob": 0.1, "encoder.attention_probs_dropout_prob": 0.1}
-ADAM = {
-    "weight_decay_rate": 0.01,
-    "adam_beta_1": 0.9,
-    "adam_beta_2": 0.999,
-    "adam_epsilon": 1e-6,
-    "max_gradient_norm": 1.0,
-}
-BERTS_MASKS = {"mask_prob": 0.15, "mask_token_prob": 0.8, "random_token_prob": 0.1}
-
-# Gu et al. (2020), sections 2.3 and 6.1.
-PUBMEDBERT = {
-    **BASE,
-    **DROPOUT,
-    **ADAM,
-    **BERTS_MASKS,
-    "objective": "mlm",
-    "sentence_pair_head": True,
-    "sentence_pair_loss": True,
-    "encoder.vocab_size": 28_895,
-    "mask_unit": "word",
-    "sequence_length": 512,
-    "train_batch_size": 8192,
-    "num_train_steps": 62_500,
-    "optimizer": "adamw",
-    "learning_rate": 6e-4,
-    "num_warmup_steps": 6_250,  # 10 % of the steps
-    "schedule": "triangular",
-    "adam_bias_correction": False,
-}
-# Kanakarajan et al. (2021), Table 5 and appendix A; masks and weights of the losses of the code.
-BIOELECTRA = {
-    **BASE,
-    **DROPOUT,
-    **ADAM,
-    "encoder.vocab_size": 28_895,
-    "generator_hidden_fraction": 0.33333,
-    "generator_layers_fraction": 1.0,
-    "generator_weight": 1.0,
-    "discriminator_weight": 50.0,
-    "mask_prob": 0.15,
-    "mask_token_prob": 0.85,
-    "random_token_prob": 0.0,
-    "mask_with_replacement": True,
-    "sequence_length": 128,
-    "final_sequence_length": 512,
-    "final_phase_fraction": 0.1,
-    "train_batch_size": 512,
-    "num_train_steps": 1_000_000,
-    "learning_rate": 2e-4,
-    "num_warmup_steps": 10_000,
-    "gradient_clip_groups": 8,  # the cores of a TPU v3-8
-}
-PHASE_2 = {
-    "sequence_length": 512,
-    "final_sequence_length": None,
-    "final_phase_fraction": None,
-    "num_train_steps": 100_000,
-}
-# Lewis et al. (2020), sections 4.1 and 5.1; RoBERTa's encoder.
-BIOLM_BASE = {
-    **BASE,
-    **DROPOUT,
-    **ADAM,
-    **BERTS_MASKS,
-    "objective": "mlm",
-    "encoder.vocab_size": 50_265,
-    "encoder.max_position_embeddings": 514,
-    "encoder.type_vocab_size": 1,
-    "encoder.layer_norm_eps": 1e-5,
-    "encoder.position_offset": 2,
-    "mask_unit": "token",
-    "sequence_length": 512,
-    "train_batch_size": 8192,
-    "num_train_steps": 500_000,
-    "optimizer": "adamw",
-    "learning_rate": 6e-4,
-    "num_warmup_steps": 25_000,  # 5 % of the steps
-    "schedule": "triangular",
-    "adam_beta_2": 0.98,
-    "adam_bias_correction": True,
-    "decay_all": True,
-    "max_gradient_norm": 0.0,
-}
-BIOLM_LARGE = {**BIOLM_BASE, **LARGE, "learning_rate": 4e-4}
-# Alrowili and Vijay-Shanker (2021), section 3.1; what it does not name is ALBERT-xxlarge's.
-BIOM_ALBERT = {
-    **ADAM,
-    **BERTS_MASKS,
-    "objective": "mlm",
-    "sentence_pair_head": True,
-    "sentence_pair_loss": True,
-    "encoder.vocab_size": 30_000,
-    "encoder.embedding_size": 128,
-    "encoder.hidden_size": 4096,
-    "encoder.num_hidden_layers": 12,
-    "encoder.num_attention_heads": 64,
-    "encoder.intermediate_size": 16_384,
-    "encoder.hidden_dropout_prob": 0.0,
-    "encoder.attention_probs_dropout_prob": 0.0,
-    "encoder.initializer_range": 0.01,
-    "encoder.hidden_act": "gelu_new",
-    "encoder.share_layers": True,
-    "mask_unit": "ngram",
-    "sequence_length": 512,
-    "train_batch_size": 8192,
-    "num_train_steps": 264_000,
-    "optimizer": "lamb",
-    "learning_rate": 1.76e-3,
-    "num_warmup_steps": 3_125,
-    "lamb_bias_correction": False,
-}
-# Shin et al. (2020), section 3, of Megatron-LM's BERT: Shoeybi et al. (2020), section 4.2 and Table
-# 4, and its code; the batch and the steps of BioM's Table 1.
-BIOMEGATRON = {
-    **LARGE,
-    **DROPOUT,
-    **ADAM,
-    **BERTS_MASKS,
-    "objective": "mlm",
-    "sentence_pair_head": True,
-    "sentence_pair_loss": True,
-    "encoder.vocab_size": 28_996,  # BERT's cased vocabulary
-    "encoder.scaled_initializer": True,
-    "encoder.layer_norm_eps": 1e-5,
-    "encoder.hidden_act": "gelu",
-    "encoder.layer_norm_first": True,
-    "mask_unit": "ngram",
-    "sequence_length": 512,
-    "train_batch_size": 512,
-    "num_train_steps": 800_000,
-    "optimizer": "adamw",
-    "learning_rate": 1e-4,
-    "num_warmup_steps": 10_000,
-    "schedule": "triangular",
-    "adam_epsilon": 1e-8,
-    "adam_bias_correction": True,
-}
-UNCASED = {"encoder.vocab_size": 30_522}
-# Of no paper: 0.83 and 1.18 billion parameters.
-BIOMEGATRON_800M = {
-    **BIOMEGATRON,
-    "encoder.hidden_size": 1280,
-    "encoder.embedding_size": 1280,
-    "encoder.num_hidden_layers": 40,
-    "encoder.num_attention_heads": 20,
-    "encoder.intermediate_size": 5120,
-}
-BIOMEGATRON_1_2B = {
-    **BIOMEGATRON,
-    "encoder.vocab_size": 30_592,
-    "encoder.hidden_size": 1536,
-    "encoder.embedding_size": 1536,
-    "encoder.num_hidden_layers": 40,
-    "encoder.num_attention_heads": 16,
-    "encoder.intermediate_size": 6144,
-    # BioMegatron, Table 5.
-    "num_train_steps": 500_000,
-    "run.keep_checkpoints_at": [1_000, 10_000, 100_000, 200_000, 300_000, 400_000],
-}
-
-# By the file: the paper's values, and what the arm changes; None: the arm lacks the setting.
-ARMS = {
-    # PubMedBERT, Table 7: the vocabulary and what is masked together.
-    "pubmedbert": (PUBMEDBERT, {}),
-    "pubmedbert_word_pieces": (PUBMEDBERT, {"mask_unit": "token"}),
-    "pubmedbert_from_bert": (PUBMEDBERT, {"encoder.vocab_size": 30_522}),
-    "pubmedbert_from_bert_word_pieces": (
-        PUBMEDBERT,
-        {"encoder.vocab_size": 30_522, "mask_unit": "token"},
-    ),
-    # PubMedBERT, Table 8: PMC, and 60 % more steps.
-    "pubmedbert_pmc": (PUBMEDBERT, {}),
-    "pubmedbert_pmc_100k": (
-        PUBMEDBERT,
-        {"num_train_steps": 100_000, "num_warmup_steps": 10_000},
-    ),
-    # Of no paper.
-    "pubmedbert_without_nsp": (
-        PUBMEDBERT,
-        {"sentence_pair_head": None, "sentence_pair_loss": None},
-    ),
-    # BioELECTRA, sections 4.1 and 5, and the second runs of the authors' code.
-    "base": (BIOELECTRA, {}),
-    "base_phase2": (BIOELECTRA, PHASE_2),
-    "base_phase2_200k": (
-        BIOELECTRA,
-        {**PHASE_2, "num_train_steps": 200_000, "learning_rate": 1e-4},
-    ),
-    "bioelectra_pmc": (BIOELECTRA, {}),
-    "bioelectra_pmc_2m": (BIOELECTRA, {"num_train_steps": 2_000_000}),
-    "bioelectra_wikipedia": (BIOELECTRA, {"encoder.vocab_size": 30_522}),
-    "bioelectra_from_electra": (
-        BIOELECTRA,
-        {"encoder.vocab_size": 30_522, "num_train_steps": 200_000},
-    ),
-    # bio-lm, Table 3, rows 2 to 5, 7 and 8: size and vocabulary; corpora are no settings.
-    "biolm_base_pm": (BIOLM_BASE, {}),
-    "biolm_base_pm_voc": (BIOLM_BASE, {}),
-    "biolm_base_pm_m3": (BIOLM_BASE, {}),
-    "biolm_base": (BIOLM_BASE, {}),
-    "biolm_large_pm_m3": (BIOLM_LARGE, {}),
-    "biolm_large": (BIOLM_LARGE, {}),
-    # BioM, Tables 1 and 2.
-    "biom_albert": (BIOM_ALBERT, {}),
-    "biom_albert_pmc": (
-        BIOM_ALBERT,
-        {
-            "num_train_steps": 328_000,
-            "corpus_switch_steps": [264_000],
-            "run.keep_checkpoints_at": [215_000, 264_000],
-        },
-    ),
-    # BioMegatron, section 3: four scenarios, two vocabularies, and the larger ones.
-    "biomegatron_345m_cased": (BIOMEGATRON, {}),
-    "biomegatron_345m_uncased": (BIOMEGATRON, UNCASED),
-    # Megatron-LM's tables of tokens are padded to a multiple of 128.
-    "biomegatron_345m_cased_from_megatron": (BIOMEGATRON, {"encoder.vocab_size": 29_056}),
-    "biomegatron_345m_uncased_from_megatron": (BIOMEGATRON, {"encoder.vocab_size": 30_592}),
-    "biomegatron_345m_bio_30k": (BIOMEGATRON, {"encoder.vocab_size": 30_000}),
-    "biomegatron_345m_bio_50k": (BIOMEGATRON, {"encoder.vocab_size": 50_000}),
-    "biomegatron_800m_cased": (BIOMEGATRON_800M, {}),
-    "biomegatron_800m_uncased": (BIOMEGATRON_800M, UNCASED),
-    "biomegatron_1_2b_uncased_from_megatron": (BIOMEGATRON_1_2B, {}),
-}
 RECIPES = sorted(path.stem for path in HPARAMS.glob("*.json"))
 
 
@@ -289,6 +41,11 @@ def read(name):
     sources = values.pop("sources", {})
     del values["comment"]
     return flat(values), sources
+
+
+def test_all_recipes_of_the_papers_are_typed_here():
+    # ELECTRA's own, and the quick start's.
+    assert set(RECIPES) - set(ARMS) == {"small", "large", "quickstart"}
 
 
 @pytest.mark.parametrize("name", ARMS)
@@ -470,67 +227,3 @@ def shape_of(settings):
 
 
 # --- A run of each family ------------------------------------------------------------------------
-
-SMALL = {
-    "encoder.embedding_size": 16,
-    "encoder.hidden_size": 16,
-    "encoder.num_hidden_layers": 1,
-    "encoder.num_attention_heads": 2,
-    "encoder.intermediate_size": 32,
-    "sequence_length": 64,
-    "train_batch_size": 8,
-    "num_train_steps": 12,
-    "num_warmup_steps": 2,
-    "run.steps_per_loop": 4,
-    "run.save_checkpoints_steps": 4,
-    "run.eval_every_steps": 100,
-}
-# ELECTRA's runs are killed in tests/test_run_pretraining.py, by signals.
-OBJECTIVES = {
-    "pubmedbert": "next_sentence",
-    "pubmedbert_without_nsp": "next_sentence",
-    "biom_albert": "sentence_order",
-    "biolm_base": "full_sentences",
-    "biomegatron_345m_cased": "sentence_order",
-}
-
-
-@pytest.fixture(scope="module")
-def folder_of(documents_folder, vocab_file, tmp_path_factory):
-    """Makes examples of 64 tokens for an objective, once."""
-
-    @functools.cache
-    def make(objective):
-        folder = tmp_path_factory.mktemp(objective) / "examples_64"
-        made = examples.ExampleSettings(
-            objective, sequence_length=64, held_out_fraction=0.2, shards=2
-        )
-        runner = pipeline.Runner(workers=1)
-        examples.make_examples(documents_folder, vocab_file, folder, made, runner=runner)
-        return folder
-
-    return make
-
-
-@pytest.mark.parametrize("name", OBJECTIVES)
-def test_a_recipe_at_a_small_size_continues_and_ends_with_the_same_bits(
-    name, folder_of, tmp_path, monkeypatch
-):
-    """From what a process leaves that is killed before its last steps."""
-    folder = folder_of(OBJECTIVES[name])
-    words = len((folder / "vocab.txt").read_text().splitlines())
-    changes = [f"{key}={value}" for key, value in SMALL.items()]
-    path = str(HPARAMS / f"{name}.json")
-    settings = load(PretrainingConfig, path, [*changes, f"encoder.vocab_size={words}"])
-    # Both runs have the same graphs.
-    monkeypatch.setattr(pretraining, "Pretrainer", traced_once.pretrainers())
-    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
-    undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
-    pretraining.pretrain(settings, [str(folder)], str(undisturbed), strategy)
-
-    files = [undisturbed / f"ckpt-12.{end}" for end in ("index", "data-00000-of-00001")]
-    shutil.copytree(undisturbed, killed, ignore=lambda *_: [path.name for path in files])
-    (killed / "checkpoint").write_text('model_checkpoint_path: "ckpt-8"\n')
-    pretraining.pretrain(settings, [str(folder)], str(killed), strategy)
-    for file in files:
-        assert (killed / file.name).read_bytes() == file.read_bytes()

@@ -285,7 +285,7 @@ class PretrainingConfig(BaseSettings, PretrainingGenerator, PretrainingPhases):
         require(
             not (self.mask_with_replacement and self.random_token_prob),
             "mask_with_replacement does not go with random_token_prob: a token drawn twice would "
-            "become the mean of two",
+            "become the mean of two. Set one of them to false or 0",
         )
         require(
             not self.final_mask_prob or self.final_mask_prob >= self.mask_prob,
@@ -306,7 +306,8 @@ class PretrainingConfig(BaseSettings, PretrainingGenerator, PretrainingPhases):
         )
         require(
             not self.generator_warmup_steps or not self.adam_bias_correction,
-            "adam_bias_correction does not go with generator_warmup_steps, in which one part waits",
+            "adam_bias_correction does not go with generator_warmup_steps, in which one part waits: "
+            "set it to false",
         )
         require(
             not (self.generator_warmup_steps and self.optimizer == "lamb")

@@ -1,6 +1,7 @@
 """Adversarial pretraining against PyTorch, finite differences and random steps."""
 
 import copy
+import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
@@ -301,14 +302,16 @@ def test_three_steps_are_the_same_however_the_batch_is_divided(undivided, reques
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
 
 
-def test_a_weight_of_0_is_the_masked_language_model_bit_for_bit(undivided, cpu):
-    without = logged_and_weights(trainer_of(cpu, AdversarialSettings(), dropout=0.1), 1)
+def test_a_weight_of_0_is_the_masked_language_model_bit_for_bit(cpu):
+    without = logged_and_weights(trainer_of(cpu, AdversarialSettings(), dropout=0.1))
     settings = AdversarialSettings(weight=0.0, noise_deviation=0.5, step_size=9.0, epsilon=0.5)
-    logged, weights = logged_and_weights(trainer_of(cpu, settings, dropout=0.1), 1)
+    logged, weights = logged_and_weights(trainer_of(cpu, settings, dropout=0.1))
     assert logged == without[0] and "adversarial_loss" not in logged[0]
     for found, expected in zip(weights, without[1], strict=True):
         np.testing.assert_array_equal(found, expected)
-    assert any((a != b).any() for a, b in zip(weights, undivided[1], strict=True))
+    settings = dataclasses.replace(settings, weight=1.0)
+    _, others = logged_and_weights(trainer_of(cpu, settings, dropout=0.1))
+    assert any((a != b).any() for a, b in zip(others, weights, strict=True))
 
 
 def test_a_step_in_bfloat16_learns_too_and_again_to_the_same_bits(cpu):

@@ -132,6 +132,11 @@ PUBLISHED = {
     "base": ("ElectraModel", 107.6),
     "bioelectra_wikipedia": ("ElectraModel", 108.9),
     "bioelectra_from_electra": ("ElectraModel", 108.9),
+    "biom_electra_base": ("ElectraModel", 107.6),
+    # ELECTRA-large's 334.1 M less the 1,627 words that it has more.
+    "biom_electra_large": ("ElectraModel", 332.4),
+    # BERT-large, cased.
+    "biom_bert_large": ("BertForMaskedLM", 333.6),
 }
 
 

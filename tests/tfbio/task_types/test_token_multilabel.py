@@ -327,7 +327,9 @@ def test_entities_of_new_text_may_overlap(predicted):
 @pytest.mark.parametrize("form", ["pubtator", "bioc", "brat"])
 def test_other_forms_hold_entities_that_overlap(form, finished, predicted, texts, cpu, tmp_path):
     output = tmp_path / "out"
-    predict_here(str(finished[0] / "trial_0"), [str(texts[1])], str(output), strategy=cpu, form=form)
+    predict_here(
+        str(finished[0] / "trial_0"), [str(texts[1])], str(output), strategy=cpu, form=form
+    )
     expected = sorted(x["type"] for record in predicted for x in record["entities"])
     if form == "brat":
         lines = [x for path in output.glob("*.ann") for x in path.read_text().splitlines()]
