@@ -296,7 +296,7 @@ def _train() -> None:
         else:
             finetuning.finetune(run)
             if FLAGS.keep_weights == "best" and run.is_chief:
-                kept_weights.keep_best(FLAGS.output_dir)
+                kept_weights.keep_best(FLAGS.output_dir, run.say)
 
 
 def _read_settings(task: Task) -> tuple[list[str], list[FinetuningConfig]]:

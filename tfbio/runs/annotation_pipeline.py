@@ -145,12 +145,13 @@ class _Notes:
 
     def look(self, names: Iterable[str]) -> None:
         """Tells the listener of new notes on files of these names."""
-        for name in set(self.left).intersection(names):
-            note = _note(self.left[name], self._loading, self._facts, self._work)
-            if note is None:
+        for name in names:
+            job = self.left.get(name)
+            note = _note(job, self._loading, self._facts, self._work) if job else None
+            if job is None or note is None:
                 continue
             before = note["token"] != self._token
-            self._listener.done(self.left[name], AnnotatedFile.from_json(note), made_before=before)
+            self._listener.done(job, AnnotatedFile.from_json(note), made_before=before)
             if not before:
                 self.processes.add(note["process"])
             del self.left[name]

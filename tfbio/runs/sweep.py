@@ -13,7 +13,7 @@ import itertools
 import json
 import os
 import statistics
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -198,9 +198,8 @@ def run(
             raise UsageError(f"--sweep {name}=...: {name} does not change what is learnt.")
     runs, rows = _runs(of, swept, settings)
     paths = {form: os.path.join(of.output_dir, f"sweep.{form}") for form in ("json", "md")}
-    if of.is_chief:
-        for path in filter(os.path.exists, paths.values()):  # of a sweep before
-            os.remove(path)
+    if of.overwrite and of.is_chief:
+        _remove(paths.values())  # what they tell of may be replaced
     began = [each for each in runs if finetuning_folder.began(each.output_dir)]
     first = (began or runs)[0].output_dir
     runs = [dataclasses.replace(each, precision_of=first) for each in runs]
@@ -208,6 +207,8 @@ def run(
     for number, (each, row) in enumerate(zip(runs, rows, strict=True), start=1):
         of.say(f"Setting {number} of {len(rows)}: {row['folder']}")
         row |= _scores_on_dev(each)
+        if number == 1 and of.is_chief:
+            _remove(paths.values())  # of a sweep before: this one was not refused
         if keep_weights == "best" and of.is_chief:
             has_weights = _keep_best(runs, rows[:number])
     chosen = _chosen(rows)
@@ -215,8 +216,9 @@ def run(
         raise UserError("no setting could be trained: try lower learning rates.")
     if not has_weights:
         of.say(
-            f"{chosen['folder']} has no weights: a sweep with more settings removed them. Remove "
-            "the folder and run the same command to have them."
+            f"{chosen['folder']} has no weights: a sweep with more settings or seeds removed them, "
+            "and those of other trials stay. Remove the folder and run the same command to have "
+            "them."
         )
     # All trials are there: this only sums them up.
     scores = _finetune(runs[rows.index(chosen)])
@@ -253,6 +255,12 @@ def _runs(
     return runs, rows
 
 
+def _remove(paths: Iterable[str]) -> None:
+    """Removes the files of these paths that are there."""
+    for path in filter(os.path.exists, paths):
+        os.remove(path)
+
+
 def _chosen(rows: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     """Returns the row of the settings that dev's scores choose; None if none could be trained."""
     trained = [row for row in rows if row["dev"]]
@@ -262,17 +270,17 @@ def _chosen(rows: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
 def _keep_best(runs: Sequence[finetuning.Run], rows: Sequence[dict[str, Any]]) -> bool:
     """Removes the weights of all trials but the best one of the settings chosen so far.
 
-    Returns False if an earlier command removed those, too.
+    Returns False if an earlier command removed those; then all others stay.
     """
     from tfbio.runs import kept_weights
 
-    chosen, has_weights = _chosen(rows), True
+    chosen = _chosen(rows)
+    if chosen and not kept_weights.keep_best(runs[rows.index(chosen)].output_dir):
+        return False
     for run, row in zip(runs, rows, strict=False):
-        if row is chosen:
-            has_weights = kept_weights.keep_best(run.output_dir)
-        else:
+        if row is not chosen:
             kept_weights.remove_all(run.output_dir)
-    return has_weights
+    return True
 
 
 def _scores_on_dev(run: finetuning.Run) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 
 from tfbio.base.shards import Shard
 from tfbio.runs import annotated_file
-from tfbio.runs.annotated_file import AnnotatedFile
+from tfbio.runs.annotated_file import AnnotatedFile, Job
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,12 @@ def test_an_output_has_the_name_of_its_input(path, form, compress, name):
 
 def test_a_note_passes_through_json():
     shard = Shard("a.jsonl", 3, 100, "00")
-    whole = AnnotatedFile("a.xml", 7, shard, {"x": 2}, ["b: it is empty."])
-    for note in (whole, annotated_file.bad("b.xml", 7, "b.xml: it is not XML.")):
+    whole = AnnotatedFile("a.xml", 7, shard, {"x": 2}, ["b: it is empty."], path="/in/a.xml")
+    bad = annotated_file.bad(Job("/in/b.xml", 7, "b.jsonl", "jsonl", False), "it is not XML.")
+    assert (bad.input, bad.bytes, bad.path) == ("b.xml", 7, "/in/b.xml")
+    for note in (whole, bad):
         text = json.dumps(dataclasses.asdict(note))
         assert AnnotatedFile.from_json(json.loads(text)) == note
+    earlier = dataclasses.asdict(whole)
+    del earlier["path"]  # which earlier versions did not note
+    assert AnnotatedFile.from_json(earlier) == dataclasses.replace(whole, path="")

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -291,6 +292,51 @@ def test_all_processes_compute_in_the_precision_of_the_first(trial, cpu):
         loading = annotation_processes.Loading(trial, ())
         loaded = annotation_processes._load(loading, lambda facts, own=precision: own, cpu)
         assert loaded.facts.precision == precision
+
+
+@pytest.mark.parametrize("given, expected", [("", "3"), ("2", "2")])
+def test_a_process_computes_with_its_share_of_the_threads(monkeypatch, given, expected):
+    """Before it imports TensorFlow; what the user sets has its way."""
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", given)
+    if not given:
+        monkeypatch.delenv("TF_NUM_INTRAOP_THREADS")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setattr(annotation_processes, "_end_with_parent", lambda: None)
+    seen = []
+
+    def load(*_):
+        seen.extend(os.environ[name] for name in ("TF_NUM_INTRAOP_THREADS", "CUDA_VISIBLE_DEVICES"))
+        raise EOFError
+
+    class Ended(Exception):
+        pass
+
+    def end(code):
+        raise Ended
+
+    monkeypatch.setattr(annotation_processes, "_load", load)
+    monkeypatch.setattr(annotation_processes.os, "_exit", end)
+    with pytest.raises(Ended):
+        annotation_processes._work(None, annotation_processes.Loading("model", ()), 3)
+    assert seen == [expected, "-1"]
+
+
+@pytest.mark.parametrize(
+    "cores, processes, threads, used", [(2, 5, 1, 2), (4, 3, 1, 3), (4, 2, 2, 4), (4, 1, 4, 4)]
+)
+def test_a_run_uses_the_cores_that_there_are(monkeypatch, cores, processes, threads, used):
+    """There may be more processes than cores, and cores that no process takes."""
+    seen = []
+    run = types.SimpleNamespace(left=[None] * 9, uses=lambda cores: seen.append(("uses", cores)))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(cores))
+    for name in ("in_this_process", "in_processes"):
+        monkeypatch.setattr(
+            annotation_processes, name, lambda *given, name=name: seen.append((name, *given[3:]))
+        )
+    annotation._compute(annotation_processes.Loading("model", ()), run, processes, never)
+    one = ("in_this_process", never)
+    several = ("in_processes", processes, threads)
+    assert seen == [("uses", used), one if processes == 1 else several]
 
 
 @pytest.mark.parametrize(

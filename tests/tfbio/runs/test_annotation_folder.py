@@ -7,7 +7,7 @@ import os
 import pytest
 
 from tfbio.base import storage
-from tfbio.base.errors import UserError
+from tfbio.base.errors import DataError, UserError
 from tfbio.base.shards import Shard
 from tfbio.runs import annotation
 from tfbio.runs.annotated_file import AnnotatedFile, AnnotationSettings, ModelFacts
@@ -22,13 +22,14 @@ def annotate(tmp_path):
     (tmp_path / "out").mkdir()
     output = str(tmp_path / "out")
 
-    def run(until="", dies="", overwrite=False, **changes):
+    def run(until="", dies="", overwrite=False, inputs=tmp_path / "in", **changes):
         settings = AnnotationSettings("model", **changes)
         folder = AnnotationFolder(output, overwrite)
-        jobs = annotation._jobs([str(tmp_path / "in")], output, settings)
+        jobs = annotation._jobs([str(inputs)], output, settings)
         own = annotation._Run(folder, settings, jobs)
         folder.check_outputs(own.left, overwrite)
-        own.ready(ModelFacts("abc", "float32"))
+        splitter = " ".join(annotation.splitters.resolve("auto"))
+        own.ready(ModelFacts("abc", "float32", splitter))
         for job in sorted(own.left, key=lambda job: job.name):
             if job.name == dies:
                 own.died(job, -9)
@@ -36,7 +37,8 @@ def annotate(tmp_path):
             storage.write_text(job.output, "{}\n")
             size, sha256 = storage.size(job.output), storage.sha256_of(job.output)
             shard = Shard(os.path.basename(job.output), 1, size, sha256)
-            own.done(job, AnnotatedFile(job.name, job.bytes, shard, {"Chemical": 1}, []))
+            note = AnnotatedFile(job.name, job.bytes, shard, {"Chemical": 1}, [], path=job.path)
+            own.done(job, note)
             if job.name == until:
                 return None
         own.finish()
@@ -102,6 +104,69 @@ def test_two_inputs_with_one_output_are_refused_in_two_runs_as_well(inputs, anno
         (inputs / name).unlink()
     with pytest.raises(UserError, match=r"a.jsonl is the annotation of a.xml, and would become"):
         annotate()
+
+
+@pytest.mark.parametrize("more", ["", "\n"])
+def test_a_file_of_the_same_name_from_another_folder_is_refused(inputs, annotate, tmp_path, more):
+    """Whether its size is that of the other one or not; but one that was moved is the same."""
+    annotate()
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "a.xml").write_text(CITATIONS + more)
+    before = (tmp_path / "out" / "manifest.json").read_bytes()
+    words = (
+        r"a.jsonl is the annotation of \S+in/a.xml, and would become that of \S+other/a.xml: give"
+    )
+    with pytest.raises(UserError, match=words):
+        annotate(inputs=other)
+    assert (tmp_path / "out" / "manifest.json").read_bytes() == before
+    (tmp_path / "link").symlink_to(inputs)
+    assert annotate(inputs=tmp_path / "link")["counts"]["documents"] == 2
+    inputs.rename(tmp_path / "moved")
+    assert annotate(inputs=tmp_path / "moved")["counts"]["documents"] == 2
+    assert annotate(inputs=other, overwrite=True)["counts"]["input_files"] == 1
+
+
+def test_a_folder_of_an_earlier_version_notes_no_paths_and_goes_on(inputs, annotate, tmp_path):
+    manifest = annotate()
+    for own in manifest["counts"]["inputs"].values():
+        del own["path"]
+    (tmp_path / "out" / "manifest.json").write_text(json.dumps(manifest))
+    inputs.rename(tmp_path / "moved")
+    (tmp_path / "moved" / "c.xml").write_text(CITATIONS)
+    counts = annotate(inputs=tmp_path / "moved")["counts"]
+    paths = [counts["inputs"][name]["path"] for name in ("a.xml", "b.xml", "c.xml")]
+    assert paths == ["", "", str(tmp_path / "moved" / "c.xml")]
+
+
+def test_a_name_too_long_for_the_files_made_of_it_is_refused_at_once(inputs, annotate, tmp_path):
+    """The longest of these files is a note while it is written."""
+    (inputs / f"{204 * 'x'}.xml").write_text(CITATIONS)
+    assert annotate()["counts"]["documents"] == 3
+    for name in (f"{205 * 'x'}.xml", f"{103 * 'ä'}.xml"):
+        (tmp_path / name).write_text(CITATIONS)
+        with pytest.raises(
+            UserError, match=r"--input: the name of [xä]+\.\.\. is \d byte"
+        ) as error:
+            annotate(inputs=tmp_path / name)
+        assert len(str(error.value)) < 300
+
+
+@pytest.mark.parametrize("problem", ["inputs", "model"])
+def test_a_run_that_can_make_nothing_replaces_nothing(inputs, annotate, tmp_path, problem):
+    annotate()
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    if problem == "inputs":
+        for name in ("a.xml", "b.xml"):
+            (inputs / name).write_text("cut short")
+        with pytest.raises(DataError, match="no input can be read"):
+            annotate(overwrite=True)
+    else:  # which is not loaded, so nothing is ready
+        output, settings = str(tmp_path / "out"), AnnotationSettings("model")
+        folder = AnnotationFolder(output, overwrite=True)
+        jobs = annotation._jobs([str(inputs)], output, settings)
+        assert len(annotation._Run(folder, settings, jobs).left) == 2
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
 
 
 def test_files_of_another_form_or_splitter_are_refused(inputs, annotate, monkeypatch):

@@ -1,5 +1,6 @@
 """Annotates small files on Beam: on a cluster of two worker pools, and in this process."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -13,8 +14,9 @@ from tests import portable_runner
 from tests.portable_runner import ROOT, wait_for
 from tests.tfbio.runs.test_annotation import files_of, never, write_citations
 from tfbio.base.errors import UserError
-from tfbio.runs import annotation, annotation_pipeline
-from tfbio.runs.annotated_file import AnnotationSettings
+from tfbio.runs import annotation, annotation_pipeline, annotator
+from tfbio.runs.annotated_file import AnnotationSettings, Job, ModelFacts
+from tfbio.runs.annotation_processes import LIBRARIES, Loading
 
 # Beam's runner that a job service runs pipelines on, here in this process.
 IN_PROCESS = pipeline.Runner("FnApiRunner")
@@ -65,6 +67,22 @@ def annotate(trial, inputs, output):
     )
 
 
+class Died(Exception):
+    """The command is gone; its job has made all files."""
+
+
+def annotate_and_die(trial, inputs, output):
+    """Annotates, but hears of nothing that is done."""
+
+    def die(self, names):
+        raise Died
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(annotation_pipeline._Notes, "look", die)
+        with pytest.raises(Died):
+            annotate(trial, inputs, output)
+
+
 @pytest.mark.slow
 def test_a_cluster_writes_the_bytes_of_one_machine(
     running, trial, inputs, one_machine, tmp_path, tmp_path_factory
@@ -108,17 +126,7 @@ def test_a_note_on_an_earlier_file_does_not_count(
 ):
     """Ends a run after its files; one changes before the next run, and one was left out."""
     output = tmp_path / "found"
-
-    class Died(Exception):
-        pass
-
-    def die(self, names):
-        raise Died
-
-    with monkeypatch.context() as patch:
-        patch.setattr(annotation_pipeline._Notes, "look", die)
-        with pytest.raises(Died):
-            annotate(trial, inputs, output)
+    annotate_and_die(trial, inputs, output)
     assert (output / ".work" / "made-3.xml.gz.json").exists()
     written = (output / "2.jsonl").stat().st_mtime_ns
     write_citations(inputs / "3.xml.gz", range(1, 4))
@@ -136,8 +144,66 @@ def test_a_note_on_an_earlier_file_does_not_count(
     assert all(after[name] == one_machine[name] for name in after if name != "manifest.json")
 
 
+def test_the_speed_is_that_of_what_this_command_has_made(trial, inputs, tmp_path, monkeypatch):
+    """Seven files are there of an earlier job, whose processes were others."""
+    output, reported = tmp_path / "found", []
+    annotate_and_die(trial, inputs, output)
+    work = output / ".work"
+    for path in work.glob("made-*.json"):
+        note = work_folder.read_step(work, path.stem)
+        work_folder.write_step(work, path.stem, note | {"process": "elsewhere 7"})
+    work_folder.remove_step(work, "made-3.xml.gz")
+    monkeypatch.setattr(
+        annotation.step_times, "report", lambda *given: reported.append(given) or "the speed"
+    )
+    monkeypatch.setattr(annotation_pipeline, "_LOOK_EVERY", 0.001)  # some of them are heard early
+    annotate(trial, inputs, output)
+    ((seconds, documents, _, cores),) = reported
+    note = json.loads((output / "manifest.json").read_text())["shards"][3]
+    assert (documents, cores, note["records"]) == (15, 1, 15)
+    assert 0 < sum(seconds.values()) < 60
+
+
+def test_a_note_counts_for_the_settings_with_which_it_was_made(tmp_path):
+    """A job of an earlier command may still run when `--overwrite --set ...` begins."""
+    job = Job("/in/a.xml", 7, "/out/a.jsonl", "jsonl", False)
+    made = ModelFacts("00", "float32", "biosenter 1.0")
+    of = annotation_pipeline._of(job, Loading("model", ("a=1", "run.precision=float32")), made)
+    work_folder.write_step(tmp_path, "made-a.xml", {"job": of})
+
+    def counts(overrides=("a=1",), facts=made):
+        return bool(annotation_pipeline._note(job, Loading("model", overrides), facts, tmp_path))
+
+    # A command that continues gives the precision once more.
+    assert counts() and counts(("a=1", *["run.precision=float32"] * 2))
+    assert not counts(("a=2",)) and not counts(())
+    assert not counts(facts=ModelFacts("00", "float32", "pysbd 1.0"))
+    assert not counts(facts=ModelFacts("00", "bfloat16", "biosenter 1.0"))
+
+
+def test_each_process_computes_with_one_thread(monkeypatch):
+    """Before it imports TensorFlow and the sentence splitter."""
+    names = ("TF_NUM_INTRAOP_THREADS", *LIBRARIES)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    for name in names:
+        monkeypatch.setenv(name, "")  # so that it is set back
+        monkeypatch.delenv(name)
+    facts, seen = ModelFacts("00", "float32", "biosenter 1.0"), []
+
+    def load(*_):
+        seen.extend(os.environ[name] for name in names)
+        return types.SimpleNamespace(facts=facts)
+
+    monkeypatch.setattr(annotator, "Annotator", load)
+    annotation_pipeline._annotator(Loading("model", ()), facts)
+    assert seen == ["1"] * len(names) and os.environ["CUDA_VISIBLE_DEVICES"] == "-1"
+
+
 def test_all_machines_compute_with_one_model_in_one_precision(trial, inputs, tmp_path, monkeypatch):
-    """Workers compute as the command says, whatever they would choose, and refuse other weights."""
+    """Workers compute as the command says, whatever they would choose.
+
+    They refuse other weights, and another sentence splitter.
+    """
     # The workers write somewhere else.
     monkeypatch.setattr(annotation_pipeline.pipeline, "run", lambda *given: None)
     with pytest.raises(UserError, match="auto has no note on .* that all machines see"):
@@ -146,17 +212,22 @@ def test_all_machines_compute_with_one_model_in_one_precision(trial, inputs, tmp
     assert '"precision": "float32"' in settings
     monkeypatch.undo()
 
-    weights = json.loads(settings)["weights_sha256"]
-    for sha256, precision in ((weights, "bfloat16"), ("0" * 64, "float32")):
-        facts = annotation_pipeline.ModelFacts(sha256, precision)
+    weights, splitter = (json.loads(settings)[x] for x in ("weights_sha256", "sentence_splitter"))
+    for number, (facts, refused) in enumerate(
+        [
+            (ModelFacts(weights, "bfloat16", splitter), ""),
+            (ModelFacts("0" * 64, "float32", splitter), "trial_0 has other weights here than"),
+            (
+                ModelFacts(weights, "float32", "none 0.1"),
+                f"{splitter} splits .* here, and none 0.1",
+            ),
+        ]
+    ):
         monkeypatch.setattr(annotation_pipeline, "_facts", lambda loading, facts=facts: facts)
-        output = tmp_path / precision
-        if sha256 == weights:  # as the command says, whatever they would choose
+        output = tmp_path / str(number)
+        with pytest.raises(UserError, match=refused) if refused else contextlib.nullcontext():
             annotate(trial, inputs, output)
-        else:
-            with pytest.raises(UserError, match="trial_0 has other weights here than"):
-                annotate(trial, inputs, output)
-        assert bool(list(output.glob("*.jsonl"))) == (sha256 == weights)
+        assert bool(list(output.glob("*.jsonl"))) != bool(refused)
 
 
 def test_all_machines_see_one_folder(trial, inputs, tmp_path, monkeypatch):

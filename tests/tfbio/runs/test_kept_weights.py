@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -35,11 +36,24 @@ def write_trial(folder, seed, dev):
     unfinished.rename(trial)
 
 
+def write_scores(folder, seeds):
+    """Writes the scores of a run that has these seeds by now, and had others before."""
+    every = [finetuning_files.read_trial(str(folder / f"trial_{seed}")) for seed in seeds]
+    scores = finetuning_files.RunScores(
+        **{"task": "bc2gm", "metric": "f1", "init": "model", "trials": every, "std": 0.1},
+        **{"examples": {"dev": [1, 1], "test": [1, 1]}, "mean": 0.4, "median": 0.4},
+    )
+    finetuning_files.json_files.write(folder / "scores.json", scores)
+
+
 def finetune(run):
     """Stands for training, which needs minutes; all files are as it leaves them."""
-    for seed, dev in enumerate(DEV[run.config.learning_rate]):
-        write_trial(Path(run.output_dir), seed, dev)
-    every = [finetuning_files.read_trial(path) for path in trials.trials_in(run.output_dir)]
+    for seed in run.seeds:
+        write_trial(Path(run.output_dir), seed, DEV[run.config.learning_rate][seed])
+    every = [
+        finetuning_files.read_trial(finetuning_files.trial_dir(run.output_dir, seed))
+        for seed in run.seeds
+    ]
     means = {name: sum(x.test["f1"] for x in every) / len(every) for name in ("mean", "median")}
     rows = [{"dev": x.dev, "test": x.test} for x in every]
     return {"task": "bc2gm", "metric": "f1", "trials": rows, "std": 0.0, **means}
@@ -50,10 +64,10 @@ def run_sweep(monkeypatch):
     """Runs a sweep into a folder."""
     monkeypatch.setattr(finetuning, "finetune", finetune)
 
-    def run(output_dir, keep_weights="best", rates=tuple(DEV)):
+    def run(output_dir, keep_weights="best", rates=tuple(DEV), seeds=2):
         places = {"data_dir": "", "init_checkpoint": "", "output_dir": str(output_dir)}
         of = finetuning.Run(FinetuningConfig(), task=task_table.TASKS["bc2gm"], **places)
-        settings = [FinetuningConfig(learning_rate=rate) for rate in rates]
+        settings = [FinetuningConfig(learning_rate=rate, num_trials=seeds) for rate in rates]
         return sweep.run(of, ["learning_rate"], settings, keep_weights)
 
     return run
@@ -141,16 +155,41 @@ def test_a_sweep_that_is_run_again_has_its_weights_and_says_nothing(run_sweep, t
     assert "no weights" not in capsys.readouterr().out
 
 
+def test_the_last_weights_of_a_sweep_stay(run_sweep, tmp_path, capsys):
+    """It is run again with one seed, whose trials have lost their weights."""
+    assert run_sweep(tmp_path, rates=[1e-5, 5e-5])["chosen"] == "learning_rate=5e-05"
+    kept = tmp_path / "learning_rate=5e-05" / "trial_1" / "model.index"
+    assert [*tmp_path.glob("*/trial_?/model.index")] == [kept]
+    # Of two equal means the first is chosen.
+    write_scores(tmp_path / "learning_rate=1e-05", seeds=[0])
+    write_scores(tmp_path / "learning_rate=5e-05", seeds=[0])
+    assert run_sweep(tmp_path, rates=[1e-5, 5e-5], seeds=1)["chosen"] == "learning_rate=1e-05"
+    assert [*tmp_path.glob("*/trial_?/model.index")] == [kept]
+    assert "learning_rate=1e-05 has no weights: a sweep with more set" in capsys.readouterr().out
+
+
+def test_the_last_weights_of_a_run_stay(tmp_path):
+    """It is run again with fewer seeds, of which none was the best before."""
+    for seed, dev in ((0, 0.7), (1, 0.6), (2, 0.8)):
+        write_trial(tmp_path, seed, dev)
+    assert kept_weights.keep_best(str(tmp_path))
+    write_scores(tmp_path, seeds=[0, 1])
+    said = []
+    assert not kept_weights.keep_best(str(tmp_path), said.append)
+    assert [path.parent.name for path in tmp_path.glob("*/model.index")] == ["trial_2"]
+    assert said[0].startswith(f"{tmp_path}/trial_0 has no weights: an earlier command removed")
+    # Its remedy.
+    shutil.rmtree(tmp_path / "trial_0")
+    write_trial(tmp_path, 0, 0.7)
+    assert kept_weights.keep_best(str(tmp_path))
+    assert [path.parent.name for path in tmp_path.glob("*/model.index")] == ["trial_0"]
+
+
 def test_trials_of_seeds_that_the_run_no_longer_has_do_not_count(tmp_path):
     """A run of seed 5 in a folder in which seed 0 was better before."""
     for seed, dev in ((0, 0.9), (5, 0.8), (6, 0.7)):
         write_trial(tmp_path, seed, dev)
-    every = [finetuning_files.read_trial(str(tmp_path / f"trial_{seed}")) for seed in (5, 6)]
-    scores = finetuning_files.RunScores(
-        **{"task": "bc2gm", "metric": "f1", "init": "model", "trials": every, "std": 0.1},
-        **{"examples": {"dev": [1, 1], "test": [1, 1]}, "mean": 0.4, "median": 0.4},
-    )
-    finetuning_files.json_files.write(tmp_path / "scores.json", scores)
+    write_scores(tmp_path, seeds=[5, 6])
     best = str(tmp_path / "trial_5"), "the best dev f1 of 2 trial(s), 0.8000"
     assert trials.best_trial(str(tmp_path)) == best
     assert kept_weights.keep_best(str(tmp_path))

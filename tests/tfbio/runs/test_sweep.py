@@ -217,12 +217,23 @@ def test_a_value_that_stands_twice_is_refused(run_sweep):
         run_sweep(settings_of([1e-4, 5e-5, 0.0001]), fake_finetune([]))
 
 
-def test_other_mistakes_end_it(run_sweep):
+def test_a_refused_sweep_leaves_what_an_earlier_one_has_summed_up(run_sweep, tmp_path):
+    run_sweep(settings_of(DEV), fake_finetune([]))
+    before = [(tmp_path / name).read_text() for name in ("sweep.json", "sweep.md")]
+
     def finetune(run):
         raise UserError("holds a run with other settings")
 
     with pytest.raises(UserError, match="other settings"):
         run_sweep(settings_of(DEV), finetune)
+    assert [(tmp_path / name).read_text() for name in ("sweep.json", "sweep.md")] == before
+
+    def finetune_one(run):
+        return fake_finetune([])(run) if run.config.learning_rate == 1e-5 else finetune(run)
+
+    with pytest.raises(UserError, match="other settings"):
+        run_sweep(settings_of(DEV), finetune_one)
+    assert not (tmp_path / "sweep.json").exists() and not (tmp_path / "sweep.md").exists()
 
 
 @pytest.mark.parametrize("name", ["seed", "num_trials", "run.pack"])
