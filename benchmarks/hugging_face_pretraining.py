@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -147,7 +148,8 @@ def search(
 ) -> Iterator[best_options.Tried]:
     """Tries options, and yields the real tokens per second of each; see `best_options.search`.
 
-    The rate is that of the fastest of the steps of a turn, after one that does not count.
+    The rate is the median of five steps, after two that do not count: the fastest step would favour
+    rows that are padded to the longest, of which some batches have more tokens than others.
 
     Args:
       shape, folder, precision: see `Training`.
@@ -156,13 +158,13 @@ def search(
 
     def measure(options: Options) -> float:
         training = Training(shape, folder, precision, options)
-        training.train(1)
+        training.train(2)
         rates = []
-        for _ in range(max(3, shape.steps)):
+        for _ in range(5):
             start = time.perf_counter()
             _, tokens = training.train(1)
             rates.append(tokens / (time.perf_counter() - start))
-        return max(rates)
+        return statistics.median(rates)
 
     begin = Options(_CORES, packed=not shape.pairs)
     yield from best_options.search(begin, _changes(shape, compiles), measure)

