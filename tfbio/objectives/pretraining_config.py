@@ -306,8 +306,8 @@ class PretrainingConfig(BaseSettings, PretrainingGenerator, PretrainingPhases):
         )
         require(
             not self.generator_warmup_steps or not self.adam_bias_correction,
-            "adam_bias_correction does not go with generator_warmup_steps, in which one part waits: "
-            "set it to false",
+            "adam_bias_correction does not go with generator_warmup_steps, in which one part "
+            "waits: set it to false",
         )
         require(
             not (self.generator_warmup_steps and self.optimizer == "lamb")
