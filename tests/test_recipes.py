@@ -207,8 +207,8 @@ def test_the_manual_says_what_the_compiler_said(names, tpu, length, batch):
         result = json.loads(path.read_text())
         made = load(PretrainingConfig, json.dumps(result["settings"]))
         found = (result["tpu"], result["length"], result["batch_per_core"])
-        if found == ("v3-8", length, batch) and shape_of(made) == shape_of(settings):
-            estimated = pretraining_cost_on_tpu.memory(made, DEVICES["tpu-v3-8"]) / 1e9
+        if found == (tpu, length, batch) and shape_of(made) == shape_of(settings):
+            estimated = pretraining_cost_on_tpu.memory(made, DEVICES[f"tpu-{tpu}"]) / 1e9
             needed = result.get("needed_bytes")
             memory = f"{needed / 1e9:.2f} of 17" if needed else "does not fit 17"
             recipes_of_row = ", ".join(f"`{name}`" for name in names.split())
