@@ -13,7 +13,8 @@ where two are called alike, with as much of the path as tells them apart, `ward/
 a test set that is not the published one, such as `ChemProt, 1,000 of 15,745 test examples`. Runs of
 one model on the ten folds of GAD or EU-ADR make one row. Every run is compared with the baseline of
 its task and data; baselines have rows, too. With --published=PAPER all models of that paper's
-tables stand beside the runs, instead of a choice from five papers. It writes
+tables stand beside the runs, instead of a choice from five papers; its tables without scores, such
+as times of fine-tuning, are in report.html and report.md. It writes
 
   report.html      all of it on one page, which needs no other file
   report.md, report.tex, report.csv    the tables; in the last all figures, not rounded
@@ -85,8 +86,9 @@ def write_report(
       output: the path of the folder to write to, made if need be.
       baseline: the same of the runs that they are compared with, at most one of each task.
       pretraining: the `--model_dir` of a pretraining run, for its table and curves; "" for neither.
-      paper: one of `published_tables.PAPERS`, all of whose models stand beside the runs; "" for a
-        choice of all papers, `published.MODELS`, and `published.NEWER`.
+      paper: one of `published_tables.PAPERS`, all of whose models stand beside the runs, and whose
+        tables without scores follow ours; "" for a choice of models of all papers,
+        `published.MODELS`, and `published.NEWER`.
 
     Returns:
       The `Path` of report.md.
@@ -126,6 +128,7 @@ def write_report(
     }
     parts = _pretraining_parts(pretraining, logged, folder) if pretraining else []
     parts += shown
+    parts += published_tables.tables_without_scores(paper) if paper else []
     parts.append(score_chart.draw(columns, figures, trivial, folder, beside))
     parts += filter(None, [learning_curves.draw_finetuning(columns, models, folder)])
     parts += error_report.draw(columns, models, folder)
@@ -238,8 +241,8 @@ def define_flags() -> None:
         "published",
         None,
         published_tables.PAPERS,
-        "The paper of which all models stand beside the runs; without it, a choice of five papers, "
-        "and newer models.",
+        "The paper of which all models stand beside the runs, and all other tables below; without "
+        "it, a choice of models of five papers, and newer ones.",
     )
     flags.DEFINE_string("output", None, "Folder to write to; made if need be.", required=True)
 

@@ -223,4 +223,5 @@ def joined(folds: Sequence[Run], task: str) -> Run:
         outcomes=sum((Counter(run.outcomes) for run in folds), Counter()),
         trivial=joined(trivial, task) if trivial else None,
         folds=folds,
+        train_seconds=[seconds for run in folds for seconds in run.train_seconds],
     )

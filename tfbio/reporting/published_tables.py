@@ -23,6 +23,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from tfbio.reporting.tables import Table
+
 _FILE = Path(__file__).with_suffix(".json")
 
 
@@ -95,7 +97,7 @@ def source(paper: str, table: int) -> str:
 
 
 def note(paper: str, table: int) -> str:
-    """Returns the note on all scores of a published table, a sentence; "" if there is none.
+    """Returns the note on a whole published table, as text; "" if there is none.
 
     Args:
       paper: one of `PAPERS`.
@@ -119,6 +121,30 @@ def data_set(paper: str, name: str) -> DataSet:
       KeyError: there is no such paper or name.
     """
     return DataSet(**_papers()[paper]["data_sets"][name])
+
+
+def tables_without_scores(paper: str) -> list[Table]:
+    """Returns a paper's tables that are no tables of scores, as printed, such as times.
+
+    Args:
+      paper: one of `PAPERS`.
+
+    Returns:
+      A `Table` for each, in their order: the title begins with the reference that `source` gives;
+      the notes are the note on the table, and those on its cells.
+
+    Raises:
+      KeyError: there is no such paper.
+    """
+    found = []
+    for table in _papers()[paper]["tables"]:
+        if not table.get("scores", True):
+            title = f"{source(paper, table['number'])}: {table['title']}"
+            notes = [table["note"]] if "note" in table else []
+            for row, column, text in table.get("notes", ()):
+                notes.append(f"{' of '.join(filter(None, (column, row)))}: {text}")
+            found.append(Table(title, table["header"], table["rows"], 0, notes))
+    return found
 
 
 @functools.cache

@@ -71,6 +71,8 @@ class Run:
         `folder` says which answer; None with no examples.
       outcomes: how often each outcome is there, over all seeds; none where the task has no labels.
       folds: the runs that were joined to this one, see `joined`; () for others.
+      train_seconds: for each seed how long training took, with its evaluations, in seconds; 0 where
+        that is not known. Of joined folds for each seed of each fold.
     """
 
     folder: str
@@ -89,6 +91,7 @@ class Run:
     trivial: Run | None = None
     outcomes: Mapping[Outcome, int] = dataclasses.field(default_factory=Counter)
     folds: Sequence[Run] = ()
+    train_seconds: Sequence[float] = ()
 
     def values(self, metric: str = "") -> np.ndarray:
         """Returns the test results of a run, one of each seed (or joined fold), float64 [seeds].
@@ -182,9 +185,9 @@ def figures(run: Run, metric: str, baseline: Run | None = None) -> dict[str, str
       blanks); the int "seeds"; and the floats "figure" (the mean over the seeds) and "median".
       Where it is known "dev", the mean on the development set, and "dev_set", which part of it that
       is, as text; with more than one seed "std" (n - 1); where the figure can be had for draws
-      "low" and "high", and of a comparison "baseline" (its name), "difference" and "p", a fraction.
-      Of joined folds mean, median, "std" and "values" are over the folds, of which "folds" is the
-      number.
+      "low" and "high", and of a comparison "baseline" (its name), "difference" and "p", a fraction;
+      where it is known of all seeds "train_seconds", the mean. Of joined folds mean, median, "std"
+      and "values" are over the folds, of which "folds" is the number.
 
     Raises:
       KeyError: the run has no such figure.
@@ -215,6 +218,8 @@ def figures(run: Run, metric: str, baseline: Run | None = None) -> dict[str, str
             row["baseline"] = baseline.name
             row["difference"] = 100 * (run.mean(metric) - baseline.mean(metric))
             row["p"] = p_value(run, baseline, metric)
+    if run.train_seconds and all(run.train_seconds):
+        row["train_seconds"] = float(np.mean(run.train_seconds))
     return row
 
 
@@ -278,6 +283,7 @@ def read(folder: str | os.PathLike, name: str = "") -> Run:
         devs=[trial.dev for trial in scores.trials],
         dev_set=_dev_set(scores),
         match=test_sets.compare(task, []),
+        train_seconds=[trial.train_seconds for trial in scores.trials],
     )
     if task in own_data.OWN:
         settings = finetuning_config.read_settings(folder)

@@ -16,8 +16,10 @@ from tfbio.reporting.tables import Table
 _CSV_COLUMNS = (
     *("model", "task", "data_set", "test_set", "metric", "dev_set", "dev", "figure", "std"),
     *("median", "folds", "seeds", "low", "high", "baseline", "difference", "p", "values", "source"),
+    "train_seconds",
 )
 
+_TIME = "training time (min)"
 _HOW = (
     "Percentages of the test sets; dev is the mean over the seeds on the development set. Mean, "
     "standard deviation (SD, n - 1) and median are over the seeds. The interval (percentile "
@@ -32,6 +34,10 @@ _OF_FOLDS = (
     "Of folds, mean, SD and median are over the folds, each with the mean over its seeds; the "
     "examples of all folds are drawn anew together. bio-lm reports the median of nine folds, and "
     "chose on the tenth when to stop (Lewis et al., 2020, section 5.2)."
+)
+_OF_TIME = (
+    "Training time is the mean over the seeds, in minutes, with the evaluations on the development "
+    "set and without those at the end. It depends on the hardware."
 )
 
 
@@ -236,9 +242,9 @@ def runs_table(figures: Sequence[dict]) -> Table:
 
     Returns:
       The `Table`: a row for each run, with data set, model, metric, and with two decimals dev,
-      mean, SD, median, 95 % interval, and difference to the baseline; also the number of seeds, and
-      p with four decimals, "< 0.0002" for the least that there can be. Medians of folds 2 to 10
-      share the row of the ten folds.
+      mean, SD, median, 95 % interval, difference to the baseline, and training time in minutes;
+      also the number of seeds, and p with four decimals, "< 0.0002" for the least that there can
+      be. Medians of folds 2 to 10 share the row of the ten folds.
 
     Raises:
       IndexError: there are no such figures.
@@ -252,6 +258,8 @@ def runs_table(figures: Sequence[dict]) -> Table:
     parts = [f"{x['data_set']}, {x['model']}: {x['dev_set']}" for x in figures if x.get("dev_set")]
     if parts:
         notes.append(f"Of the development set a part alone was scored: {'; '.join(parts)}.")
+    if _TIME in header:
+        notes.append(_OF_TIME)
     return Table("Our runs", header, [[row[name] for name in header] for row in rows], 0, notes)
 
 
@@ -280,6 +288,7 @@ def _runs_row(one: dict, others: Mapping[tuple[str, str], float]) -> dict[str, s
         "against": one.get("baseline", ""),
         "difference": _two_digits(one.get("difference"), "+"),
         "p": _p_text(one["p"]) if "p" in one else "",
+        _TIME: _two_digits(one["train_seconds"] / 60) if "train_seconds" in one else "",
     }
 
 
@@ -313,7 +322,8 @@ def csv_text(
     Returns:
       Text of CSV: a header, and a line for each figure, in percent. The columns are model, task,
       data_set, test_set, metric, dev_set, dev, figure, std, median, folds, seeds, low, high,
-      baseline, difference, p, values and source, as `figures_of` names them; "" stands for none.
+      baseline, difference, p, values, source and train_seconds, as `figures_of` names them; ""
+      stands for none.
     """
     stream = io.StringIO()
     writer = csv.DictWriter(stream, _CSV_COLUMNS, lineterminator="\n")

@@ -28,6 +28,9 @@ _NUMBERS = re.compile(r"-?[\d.]+( to -?[\d.]+)?")
 _TEXT = (
     *("data set", "model", "metric", "against", "figure", "label", "true label", "type"),
     *("length in words", "most often taken for"),
+    # Of papers' tables.
+    *("Model", "Corpus", "Vocabulary", "Sub-word vocabulary", "PubMed Corpus", "Task", "Dataset"),
+    *("Task group", "Tasks in group"),
 )
 
 

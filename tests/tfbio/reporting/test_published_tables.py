@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests import reference
+from tests.run_files import write_scores
+from tfbio import report
 from tfbio.reporting import published, published_tables
 from tfbio.task_types.task_table import TASKS
 
@@ -394,3 +396,86 @@ def test_times_of_fine_tuning_have_these_ratios():
         ratio = f"{seconds(model) / large:.2f}"
         cell = cell_at("biom", 3, model, "Ratio")
         assert f"{ratio}x" == printed or ratio in cell.note
+
+
+# Typed from the papers: a table without scores, its header, and one of its rows.
+OTHER_TABLES = {
+    "bioelectra": [],
+    "pubmedbert": [],
+    "biom": [
+        (
+            "Alrowili and Vijay-Shanker (2021), Table 1: ",
+            ["Model", "Steps", "Batch", "C", "Corpus", "Vocabulary"],
+            ["SciBERT Base", "-", "-", "-", "Semantic Scholar", "30K PMC+CS"],
+        ),
+        (
+            "Alrowili and Vijay-Shanker (2021), Table 3: ",
+            ["Model", "H", "Time", "Ratio"],
+            ["BioM-ELECTRA L", "1024", "08:27", "1.00x"],
+        ),
+    ],
+    "bio_lm": [
+        (
+            "Lewis et al. (2020), Table 4: ",
+            ["Task group", "Tasks in group"],
+            ["Clinical", "I2B2-2010, I2B2-2012, I2B2-2014, I2B2-2010-RE, MedNLI"],
+        ),
+    ],
+    "biomegatron": [
+        (
+            "Shin et al. (2020), Table 3: ",
+            ["Sub-word vocabulary", "BC5-chem", "BC5-disease"],
+            ["PubMedBERT-uncased (30k)", "1.654", "1.236"],
+        ),
+        (
+            "Shin et al. (2020), Table 8: ",
+            ["Task", "Dataset", "# Samples", "Bias %"],
+            ["CLS", "ChemProt", "19461", "0.27"],
+        ),
+        (
+            "Shin et al. (2020), Table 9: ",
+            ["Model", "PubMed Corpus", "#Words"],
+            ["BioMegatron", "abstracts + full-text-CC", "6.1 billion"],
+        ),
+    ],
+}
+
+
+@pytest.mark.parametrize("paper", OTHER_TABLES)
+def test_tables_without_scores_are_as_printed(paper):
+    assert list(OTHER_TABLES) == list(published_tables.PAPERS)
+    tables = published_tables.tables_without_scores(paper)
+    for table, (title, header, row) in zip(tables, OTHER_TABLES[paper], strict=True):
+        assert table.title.startswith(title)
+        assert table.header == header and row in table.rows
+
+
+def test_tables_without_scores_have_their_notes():
+    choices, times = published_tables.tables_without_scores("biom")
+    assert (
+        choices.notes[2]
+        == "C of BioM-ELECTRA Large: 434,000 steps give 1.736, which is 1.74 rounded."
+    )
+    assert times.notes[0].startswith("3 epochs with batches of 32 and at most 128 tokens, ")
+    assert times.notes[2] == "Ratio of BioM-ALBERT xxlarge: 31:15 / 08:27 is 3.70."
+    _, bias, _ = published_tables.tables_without_scores("biomegatron")
+    assert bias.notes[0] == "Bias %: A ratio, no percentage."
+
+
+def test_a_report_prints_the_tables_without_scores_of_its_paper(drawn, tmp_path):
+    (tmp_path / "run").mkdir()
+    write_scores(tmp_path / "run", [{"test": {"f1": 0.5}}], task="another")
+    pages = {}
+    for paper in ("", "biom", "biomegatron"):
+        path = report.write_report([f"{tmp_path}/run"], f"{tmp_path}/{paper}_report", paper=paper)
+        pages[paper] = path.read_text("utf-8")
+        html = path.with_name("report.html").read_text("utf-8")
+        assert ("<td>08:27</td>" in html) == (paper == "biom")
+        assert ("<td>4.5 billion</td>" in html) == (paper == "biomegatron")
+        assert "08:27" not in path.with_name("report.tex").read_text("utf-8")
+    title = "## Alrowili and Vijay-Shanker (2021), Table 3: Time of fine-tuning on ChemProt"
+    head = "| Model | H | Time | Ratio |\n| --- | ---: | ---: | ---: |"
+    assert f"{title}\n\n{head}\n| BioM-ELECTRA B | 768 | 03:01 | 0.35x |\n" in pages["biom"]
+    assert pages["biom"].index("## Our runs") < pages["biom"].index(title)
+    assert "Table 9: Texts of pretraining" in pages["biomegatron"]
+    assert "Vijay-Shanker (2021), Table" not in pages[""] + pages["biomegatron"]

@@ -1,8 +1,14 @@
 """The tables of scores, of runs made by hand."""
 
+import csv
 import dataclasses
+import io
 
-from tfbio.reporting import published, results, score_tables, tables, test_sets
+import pytest
+
+from tests.run_files import write_scores
+from tests.tfbio.reporting.runs_by_hand import run_of
+from tfbio.reporting import grouping, published, results, score_tables, tables, test_sets
 
 
 def test_the_blurb_score_needs_all_13():
@@ -74,3 +80,37 @@ def test_notes_of_published_models_are_told_once():
         "a, b: Of dev sets.",
         "DDI of c: So.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "mean", "shown"),
+    [((90.0, 210.0), "150.0", "2.50"), ((0.0, 210.0), "", ""), ((0.0, 0.0), "", "")],
+)
+def test_training_time_is_the_mean_over_the_seeds(seconds, mean, shown, tmp_path):
+    """A trial of a run has the time 0 where it is not known."""
+    for name, own in (("ours", seconds), ("other", (30.0, 30.0))):
+        trials = [{"seed": i, "test": {"f1": 0.5}, "train_seconds": x} for i, x in enumerate(own)]
+        (tmp_path / name).mkdir()
+        write_scores(tmp_path / name, trials, task="new")
+    column = published.Column("new", "new", "f1")
+    runs = [results.read(tmp_path / name, name) for name in ("ours", "other")]
+    figures = [score_tables.figures_of(column, run, None) for run in runs]
+    table = score_tables.runs_table(figures)
+    assert table.header[-1] == "training time (min)"
+    assert [row[-1] for row in table.rows] == [shown, "0.50"]
+    assert table.notes[-1].startswith("Training time is the mean over the seeds, in minutes")
+    lines = csv.DictReader(io.StringIO(score_tables.csv_text([column], figures, {})))
+    assert [line["train_seconds"] for line in lines] == [mean, "30.0"]
+    # Where no run has it there is no column.
+    if not mean:
+        table = score_tables.runs_table(figures[:1])
+        assert table.header[-1] == "seeds" and "Training time" not in " ".join(table.notes)
+
+
+@pytest.mark.parametrize(("last", "mean"), [(600.0, 300.0), (0.0, None)])
+def test_training_time_of_folds_is_the_mean_over_all_their_seeds(last, mean, monkeypatch):
+    monkeypatch.setattr(results, "SAMPLES", 10)
+    times = [(120.0, 240.0), (240.0, last)]
+    folds = [dataclasses.replace(run_of([[1] * 20] * 2), train_seconds=own) for own in times]
+    joined = grouping.joined(folds, "bioasq, folds")
+    assert results.figures(joined, "accuracy").get("train_seconds") == mean
