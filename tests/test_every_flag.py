@@ -246,6 +246,7 @@ PAIRS = [
         "--gzip goes with --format=jsonl or pubtator, not html",
     ),
     ("tfbio.convert", "--max_sequence_length=64", "goes with --format=saved_model"),
+    ("tfbio.convert", "--precision=bfloat16", "--precision=bfloat16 goes with --format=saved_mod"),
     ("tfbio.convert", "--set=seed=1", "go with --format=tfbio"),
     ("tfbio.convert", "--private", "--private goes with --push"),
     ("tfbio.convert", "--format=onnx --push=me/model", "--push goes with --format=hugging_face"),

@@ -54,6 +54,11 @@ def test_what_cannot_be_converted_is_named(pretrained, tmp_path):
         assert done.returncode == 1 and "--license is for the model card of a" in done.stderr
     done = run(f"--from={pretrained}", f"--to={tmp_path}/onnx", "--format=onnx", "--co2_grams=0")
     assert done.returncode == 2 and "--co2_grams goes with --format=hugging_face" in done.stderr
+    done = run(
+        f"--from={pretrained}", f"--to={tmp_path}/onnx", "--format=onnx", "--precision=bfloat16"
+    )
+    assert done.returncode == 2, done.stderr
+    assert "--precision=bfloat16 goes with --format=saved_model." in done.stderr
     done = run(f"--from={tmp_path}/new", f"--to={tmp_path}/newer", "--format=tfbio")
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "newer" / "config.json").read_text())["objective"] == "electra"

