@@ -68,7 +68,7 @@ def test_a_package_that_is_missing_is_named(benchmark, examples_folder, tmp_path
     [
         ("finetuning", "", "the following arguments are required: --data_dir: see --help"),
         ("finetuning", "--data_dir=nowhere", "nowhere"),
-        ("finetuning", "--data_dir=nowhere --task=x", "x"),
+        ("finetuning", "--data_dir=nowhere --task=x", "--task=x"),
         ("loss_curve", "--examples=nowhere", "nowhere"),
         ("loss_curve", "--examples=nowhere --set=seed=1", "--set seed=1: both engines know only"),
         ("pretraining", "--rounds=0", "argument --rounds: '0' is no whole number above 0"),
@@ -229,5 +229,7 @@ def test_formats_are_compared_by_the_product_that_auto_chooses_by():
     _, cpu, step, *seconds, ratio, chosen, kernels, _ = (x.strip() for x in line.split("|"))
     assert (cpu, step, seconds) == ("ALL", "product", ["", ""]) and float(ratio) > 0
     assert chosen in ("float32", "bfloat16")
+    if not 1.1 < float(ratio) < 1.3:  # `auto` measures again, and asks for 1.2
+        assert (chosen == "bfloat16") == (float(ratio) > 1.2)
     # oneDNN multiplies bfloat16 with AVX-512.
     assert bool(kernels) != cpu_bfloat16.cuts_off_products()

@@ -71,4 +71,4 @@ def test_docker_gets_what_a_wheel_is_made_of_and_no_more():
 
 def test_the_tpu_has_no_other_tensorflow():
     (line,) = [x for n, x in instructions(ROOT / "docker" / "tpu.Dockerfile") if "pip install" in x]
-    assert "/tfbio/requirements/tpu " in line
+    assert "/tfbio/requirements/tpu " in line and "tensorflow" not in line

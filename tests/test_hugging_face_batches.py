@@ -62,7 +62,7 @@ def test_rows_begin_each_document_anew(packed_folder):
     rows, encoder = Rows(str(packed_folder)), load_fast_tokenizer(packed_folder / "vocab.txt")
     batches = [*rows.held_out(4, 3), *rows.training(4, 0, 0, 20)]
     assert len(batches) == 23
-    shared = 0
+    shared = seconds = 0
     for batch in batches:
         ids = batch["input_ids"]
         assert ids.shape == (4, 64) and ids.dtype == torch.int64
@@ -75,8 +75,13 @@ def test_rows_begin_each_document_anew(packed_folder):
         follows = ~first[:, 1:] & (ids[:, 1:] != encoder.pad_id)
         steps = batch["position_ids"].diff(dim=1)
         assert (steps[follows] == 1).all()
-        assert set(batch["token_type_ids"].unique().tolist()) <= {0, 1}
-    assert shared > 10
+        segments = batch["token_type_ids"]
+        assert (segments[first] == 0).all()
+        # In a document the second segment follows the first.
+        changes = segments.diff(dim=1)[follows]
+        assert set(changes.unique().tolist()) <= {0, 1}
+        seconds += int((changes == 1).sum())
+    assert shared > 10 and seconds > 10
 
 
 def test_an_epoch_has_each_row_once_and_begins_anywhere(packed_folder):

@@ -75,9 +75,14 @@ def test_a_circle_in_a_room_is_found(copied):
     assert "No circles inside a room BROKEN" in ended.stdout
 
 
-def test_training_does_not_know_data_preparation(copied):
-    plant(copied, "tfbio.training", "from data_prep.readers import pubmed\n")
-    assert lint(copied).returncode == 1
+@pytest.mark.parametrize(
+    "room", ["models", "training", "objectives", "task_types", "weights", "planning"]
+)
+def test_training_does_not_know_data_preparation(room, copied):
+    plant(copied, f"tfbio.{room}", "from data_prep.readers import pubmed\n")
+    ended = lint(copied)
+    assert ended.returncode == 1
+    assert "Only runs, which annotate new text, know data preparation BROKEN" in ended.stdout
 
 
 def test_data_preparation_and_plain_tokenizers_import_no_tensorflow():

@@ -95,8 +95,9 @@ def test_a_mistake_is_one_sentence(flags, words, fails_in_one_sentence):
     assert not (ROOT / "no").exists()
 
 
-def test_a_dry_run_estimates_and_writes_nothing():
+def test_a_dry_run_estimates_and_writes_nothing(tmp_path):
     done = run(
+        f"--output_dir={tmp_path}/out",
         "--task=bc5cdr_chem",
         "--data_dir=tests/data/corpora/bc5cdr_chem/blurb",
         "--init_checkpoint=tests/data/corpora/tiny_checkpoints/keras_bert_tf1",
@@ -105,6 +106,7 @@ def test_a_dry_run_estimates_and_writes_nothing():
         "--set=sequence_length=16",
     )
     assert done.returncode == 0, done.stderr
+    assert not list(tmp_path.iterdir())
     assert "train: 4,560 examples" in done.stdout and "tpu-v3-8" in done.stdout
     # Of words, as `zcat train.tsv.gz | cut -f2 | sort | uniq -c` counts them.
     assert "\nlabel bias: 0.0640 (7,103 of other labels to 111,067 of O)\n" in done.stdout

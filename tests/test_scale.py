@@ -88,7 +88,8 @@ def test_no_weight_that_is_divided_is_put_together(path):
     size, wide = made.encoder.hidden_size, made.encoder.intermediate_size
     words = mesh.model * -(-made.encoder.vocab_size // mesh.model)
     matrices = ([size, 3, size], [size, 3 * size], [size, wide], [wide, size], [words, size])
-    for each in result.get("gathered", []):
+    assert result["gathered"] or "error" in result
+    for each in result["gathered"]:
         element, sizes = re.fullmatch(r"(\w+)\[([\d,]*)\]", each).groups()
         sizes = [int(number) for number in sizes.split(",") if number not in ("", "1")]
         if sizes[:1] == [made.encoder.num_hidden_layers]:

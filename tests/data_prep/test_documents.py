@@ -196,6 +196,25 @@ def test_duplicates_and_benchmarks_are_left_out(tmp_path, capsys):
     assert excluded == ({"pmid:6"}, {"excluded_by_text": 3})
 
 
+def test_a_text_that_is_nearly_another_is_left_out_unless_only_exact_ones_are(tmp_path):
+    words = [f"word{'abcdefghij'[n // 10]}{'abcdefghij'[n % 10]}" for n in range(60)]
+    source = article_set(
+        tmp_path / "a.xml",
+        article(1, "first", " ".join(words)),
+        article(2, "with another last word", " ".join([*words[:-1], "other"])),
+        article(3, "with the same words", " ".join(words)),
+    )
+
+    def result(**settings):
+        make([source], tmp_path / "out", overwrite=True, **settings)
+        lines = {line["id"]: line["reason"] for line in left_out_of(tmp_path / "out")}
+        return [d.id for d in read_documents(tmp_path / "out")], lines
+
+    repeated = {"pmid:3": "exact_duplicate"}
+    assert result() == (["pmid:1"], {"pmid:2": "near_duplicate"} | repeated)
+    assert result(duplicates="exact") == (["pmid:1", "pmid:2"], repeated)
+
+
 def test_an_abstract_in_pubmed_and_in_a_full_text_is_there_once(tmp_path):
     source = Path(input_files.shipped_files(".nxml")[0])
     (full,) = pmc.read_articles(source)
@@ -309,10 +328,9 @@ def test_nothing_left_is_an_error(tmp_path):
 
 def test_a_file_that_was_replaced_is_not_taken_for_the_one_that_was_read(tmp_path):
     source = article_set(tmp_path / "a.xml", article(1, "one"))
-    paths = input_files.find_files([source])
     with pytest.raises(BaseException, match="stop"), pytest.MonkeyPatch.context() as patch:
         patch.setattr(document_shards, "write", stop)
-        documents.make_documents(paths, tmp_path / "out", runner=ONE_WORKER)
+        make([source], tmp_path / "out")
     assert list(tmp_path.glob("out/.work/input-*.json"))
     article_set(tmp_path / "a.xml", article(1, "two"))
     os.utime(source, ns=(1, 1))  # as many bytes at another time

@@ -29,6 +29,8 @@ def document(sections, id_="pmid:1"):
 )
 def test_only_wholly_structured_abstracts_serve(sections, expected):
     assert sentence_roles.roles(document(sections)) == expected
+    # The sections of a body may have the same titles.
+    assert sentence_roles.roles(document(sections, "pmid:1#body")) is None
 
 
 def test_real_abstracts(documents_folder, tmp_path):

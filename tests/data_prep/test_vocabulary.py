@@ -128,6 +128,20 @@ def test_a_sample_depends_on_ids_alone(documents_folder, tmp_path):
     assert vocabulary_training.train_wordpiece(lambda: texts, 800) == tokens.splitlines()
 
 
+@pytest.mark.parametrize("kind", ["wordpiece", "bpe"])
+def test_only_a_cased_vocabulary_has_upper_case(documents_folder, command, made, tmp_path, kind):
+    def in_upper_case(path):
+        names = path.with_name(FILES[kind][-1]).read_text(encoding="utf-8").splitlines()
+        tokens = [name.partition("\t")[0] for name in names]
+        return {token for token in tokens if token.lower() != token and token[0] not in "[<"}
+
+    output = tmp_path / FILES[kind][0]
+    flags = [f"--documents={documents_folder}", f"--kind={kind}", f"--output={output}"]
+    done = command("vocabulary", *flags, "--size=800", "--nolower_case")
+    assert done.returncode == 0, done.stderr
+    assert len(in_upper_case(output)) > 26 and not in_upper_case(made[kind])
+
+
 @pytest.mark.parametrize(
     ("kind", "size", "message"),
     [
