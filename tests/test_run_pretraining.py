@@ -312,6 +312,10 @@ def test_ctrl_c_saves_and_the_run_continues(examples_folder, tmp_path):
     assert step % 5 == 0 and (tmp_path / "model" / f"ckpt-{step}.index").exists()
     done = run(*flags, f"--set=num_train_steps={step}")
     assert "holds a run with num_train_steps = 100000" in done.stderr
+    done = run(*flags, f"--set=run.stop_at_step={step + 5}")
+    assert done.returncode == 0, done.stderr
+    assert f"continuing at step {step}" in done.stdout
+    assert (tmp_path / "model" / f"ckpt-{step + 5}.index").exists()
 
 
 # Presses Ctrl-C as the second loop of steps begins.

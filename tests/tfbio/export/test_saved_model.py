@@ -556,6 +556,9 @@ def test_answers_are_those_of_predict(with_threshold, vocabulary, saved, changes
     assert [answers[row] for row in short] == expected
     # But for the last: the 20 best places may all be before its context of one token.
     assert (expected[:-1].count("") > 1) == with_threshold and len(set(expected)) > 4
-    for row in short:
+    predicted = predictor.answer(questions)
+    for row, own in zip(short, predicted, strict=True):
         start, end = int(found["start"][row]), int(found["end"][row])
-        assert contexts[row][start:end] == answers[row] or (start, end) == (-1, -1)
+        assert ((start, end) == (-1, -1)) == (answers[row] == "")
+        assert answers[row] == "" or contexts[row][start:end] == answers[row]
+        assert float(found["null_odds"][row]) == pytest.approx(own.null_odds, abs=1e-4)

@@ -1,6 +1,7 @@
 """The encoder against Hugging Face's, Model Garden's and Keras's own numbers."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -199,6 +200,23 @@ def test_dropout_is_a_function_of_the_seed(batch):
     np.testing.assert_array_equal(first, encoder(*inputs, seed=tf.constant([1, 2])))
     assert np.abs(first - encoder(*inputs, seed=tf.constant([1, 3]))).max() > 0.1
     np.testing.assert_array_equal(encoder(*inputs), encoder(*inputs))
+
+
+@pytest.mark.parametrize("for_tpu", [False, True])
+def test_each_dropout_has_its_rate(batch, for_tpu):
+    """Of hidden states, and of attention's probabilities."""
+    inputs, outputs = [tf.constant(values) for values in batch], {}
+    encoders.target.set_tpu(for_tpu)
+    try:
+        for hidden, attention in ((0.0, 0.0), (0.0, 0.5), (0.5, 0.0), (0.5, 0.5)):
+            config = dataclasses.replace(
+                CONFIG, hidden_dropout_prob=hidden, attention_probs_dropout_prob=attention
+            )
+            outputs[hidden, attention] = build(config)(*inputs, seed=tf.constant([1, 2])).numpy()
+    finally:
+        encoders.target.set_tpu(False)
+    for one, other in itertools.combinations(outputs.values(), 2):
+        assert np.abs(one - other)[batch[1] == 1].max() > 0.1
 
 
 def test_layer_norm_equals_keras():

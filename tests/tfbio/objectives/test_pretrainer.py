@@ -291,10 +291,64 @@ def test_a_single_device_compiles_every_kind_of_masking(without_dropout, example
         np.testing.assert_allclose(found, plain, rtol=2e-4, err_msg=str(options))
 
 
-def test_bfloat16_learns_too(without_dropout, undivided, examples_folder, cpu, bfloat16):
-    half, _ = step_losses(without_dropout, examples_folder, cpu, steps=4)
+def test_bfloat16_learns_too(without_dropout, undivided, examples_folder, cpu, request):
     single, _ = undivided(without_dropout)
+    request.getfixturevalue("bfloat16")  # from here on
+    half, _ = step_losses(without_dropout, examples_folder, cpu, steps=4)
     np.testing.assert_allclose(half, single, rtol=0.02)
+    assert (np.array(half) != single).any()
+
+
+@pytest.mark.parametrize("objective", ["electra", "mlm"])
+def test_documents_that_share_an_example_do_not_touch(
+    objective, shallow, packed_folder, vocab_file, cpu
+):
+    """Changes the others of a row, and puts the second one into a row of its own.
+
+    Dropout is off, and no token is hidden: the generator, too, gets all.
+    """
+    settings = dataclasses.replace(shallow, objective=objective)
+    trainer = Pretrainer(settings, load_fast_tokenizer(vocab_file), cpu)
+    manifest = read_manifest(packed_folder, "examples")
+    batch = next(iter(pretraining_data.held_out_dataset(str(packed_folder), manifest, 16)))
+    masked = trainer.mask(batch, tf.constant([0, 0]), None)
+    masked = masked._replace(weights=tf.zeros_like(masked.weights))
+
+    def logits(changed, positions):
+        """Of the masked positions, float32 [B, N, V]; ELECTRA's also of all tokens, [B, L]."""
+        own = masked._replace(input_ids=changed["input_ids"], positions=positions)
+        given = {"corrupted_ids": changed["input_ids"]} if objective == "electra" else {}
+        output = trainer.model(changed, own, seed=tf.constant([0, 0]), **given)
+        if objective == "mlm":
+            return (output.logits.numpy(),)
+        return output.generator_logits.numpy(), output.discriminator_logits.numpy()
+
+    documents, positions = batch["document_ids"].numpy(), masked.positions.numpy()
+    of_positions = np.take_along_axis(documents, positions, axis=1)
+    other = documents > 1
+    changed = dict(batch, input_ids=tf.where(other, batch["input_ids"][::-1], batch["input_ids"]))
+    whole, with_others = logits(batch, masked.positions), logits(changed, masked.positions)
+    for mine, theirs, own in zip(whole, with_others, (of_positions, documents), strict=False):
+        np.testing.assert_allclose(mine[own == 1], theirs[own == 1], atol=1e-5)
+        assert (own == 1).sum() > 10 and np.abs(mine - theirs)[own > 1].max() > 1e-4
+
+    # Where the second document begins; position_ids begin anew with it.
+    begins = np.argmax(documents == 2, axis=1)
+    columns = np.minimum(np.arange(documents.shape[1]) + begins[:, None], documents.shape[1] - 1)
+    is_own = (np.take_along_axis(documents, columns, axis=1) == 2).astype(np.int32)
+    is_own *= np.arange(documents.shape[1]) < documents.shape[1] - begins[:, None]
+    alone = {
+        name: tf.constant(np.take_along_axis(values.numpy(), columns, axis=1) * is_own)
+        for name, values in batch.items()
+    }
+    alone["document_ids"] = tf.constant(is_own)
+    in_row = of_positions == 2
+    moved = tf.constant(np.where(in_row, positions - begins[:, None], 0).astype(np.int32))
+    found = logits(alone, moved)
+    np.testing.assert_allclose(found[0][in_row], whole[0][in_row], atol=1e-5)
+    assert in_row.sum() >= 10
+    if objective == "electra":
+        np.testing.assert_allclose(found[1][is_own == 1], whole[1][documents == 2], atol=1e-5)
 
 
 def test_frequency_biases_start_at_the_base_rates(without_dropout, examples_folder, cpu):

@@ -361,25 +361,6 @@ def test_trains_on_packed_examples(shallow, packed, cpu, tmp_path, capsys, jit_c
     assert np.isfinite(tf.make_ndarray(logs.Tensors("loss")[-1].tensor_proto))
 
 
-def test_documents_that_share_an_example_do_not_touch(shallow, packed, vocab_file, cpu):
-    """Dropout is off and the same tokens are hidden."""
-    trainer = Pretrainer(shallow, load_fast_tokenizer(vocab_file), cpu)
-    batch = next(iter(pretraining_data.held_out_dataset(*packed, 16)))
-    other = batch["document_ids"] > 1
-    changed = dict(batch, input_ids=tf.where(other, batch["input_ids"][::-1], batch["input_ids"]))
-    logits = []
-    for each in (batch, changed):
-        masked = trainer.mask(each, tf.constant([0, 0]), None)
-        masked = masked._replace(input_ids=each["input_ids"], weights=tf.zeros_like(masked.weights))
-        output = trainer.model(
-            each, masked, seed=tf.constant([0, 0]), corrupted_ids=each["input_ids"]
-        )
-        logits.append(output.discriminator_logits.numpy())
-    first = (batch["document_ids"] == 1).numpy()
-    np.testing.assert_allclose(logits[0][first], logits[1][first], atol=1e-5)
-    assert np.abs(logits[0] - logits[1])[other.numpy()].max() > 1e-4
-
-
 def test_trains_on_examples_of_the_original_code(shallow, examples_folder, cpu, tmp_path):
     manifest = read_manifest(examples_folder, "examples")
     shutil.copy(examples_folder / "vocab.txt", tmp_path)
