@@ -28,6 +28,7 @@ OF_TRANSFORMERS = {
     "BertForTokenClassification": (hugging_face.TAGS, ALL, {"logits": ["batch", "tokens", 5]}),
     "MegatronBertForSequenceClassification": (["a", "b", "c"], ALL, LOGITS),
     "AlbertForSequenceClassification": (["a", "b", "c"], ALL, LOGITS),
+    "ElectraForSequenceClassification": (["a", "b", "c"], ALL, LOGITS),
     "RobertaForQuestionAnswering": (
         (),
         BOTH,
