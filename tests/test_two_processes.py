@@ -10,19 +10,28 @@ import pytest
 
 from data_prep.corpora import corpus_splits
 from tfbio.base import errors, storage
+from tfbio.runs import finetuning, sweep
+from tfbio.task_types import task_table
+from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.text import special_tokens
 
 ROOT = Path(__file__).parents[1]
-# What they are to read is wrong as well, but for what is looked at before: whether it is there.
+# What they are to read is wrong as well, but for what is looked at before: mostly whether it is
+# there. `tfbio.quickstart` reads only what ships with tfbio.
 COMMANDS = {
     "documents": "-m data_prep.documents --output=OUT",
     "vocabulary": "-m data_prep.vocabulary --documents=no --output=OUT",
     "examples": "-m data_prep.examples --documents=no --vocab=no --output=OUT",
     "sentence_roles": "-m data_prep.sentence_roles --documents=no --output=OUT",
+    "fertility": "-m data_prep.fertility --vocab=IN/vocab.txt --mentions=IN/mentions.tsv "
+    "--output=OUT",
     "corpus_report": "-m data_prep.corpus_report --documents=no --output=OUT",
     "pretraining": "run_pretraining.py --examples=IN --model_dir=OUT",
     "fine-tuning": "run_finetuning.py --task=sentence_roles --data_dir=IN "
     "--init_checkpoint=IN --output_dir=OUT",
     "prediction": "run_finetuning.py --mode=predict --model=no --input=no --output=OUT",
+    "annotation": "run_finetuning.py --mode=predict --model=IN --input=IN --output_dir=OUT",
+    "quick start": "-m tfbio.quickstart --output=OUT",
     "conversion": "-m tfbio.convert --from=IN --to=OUT",
     "report": "-m tfbio.report --finetuning=no --output=OUT",
     "submission": "-m tfbio.blurb_submission --finetuning=no --output=OUT",
@@ -41,9 +50,11 @@ def run(command, out):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_second_is_refused(command, tmp_path, fails_in_one_sentence):
-    for split in ("train", "dev", "test"):
-        (tmp_path / "in" / f"{split}.tsv").parent.mkdir(exist_ok=True)
-        (tmp_path / "in" / f"{split}.tsv").touch()
+    (tmp_path / "in").mkdir()
+    for name in ("train.tsv", "dev.tsv", "test.tsv", "text.txt"):
+        (tmp_path / "in" / name).touch()
+    (tmp_path / "in/vocab.txt").write_text("\n".join([*special_tokens.SPECIAL_TOKENS, "a"]))
+    (tmp_path / "in/mentions.tsv").write_text("a\tB-Disease\n")
     words = COMMANDS[command].replace("IN", f"{tmp_path}/in")
     with storage.only_writer(tmp_path / "out"):
         line = fails_in_one_sentence(run(words, tmp_path / "out"))
@@ -64,6 +75,19 @@ def test_the_files_of_a_corpus_have_one_writer(tmp_path):
         "test.tsv",
         "train.tsv",
     ]
+
+
+def test_each_setting_of_a_sweep_has_one_writer(tmp_path):
+    """A setting's folder may be that of a run without the sweep."""
+    places = {"data_dir": "no", "init_checkpoint": "no", "output_dir": str(tmp_path)}
+    run = finetuning.Run(FinetuningConfig(), task=task_table.TASKS["bc2gm"], **places)
+    refused = f"/learning_rate=0.0001 is being written by process {os.getpid()} on "
+    with (
+        storage.only_writer(tmp_path / "learning_rate=0.0001"),
+        pytest.raises(errors.UserError, match=refused),
+    ):
+        sweep.run(run, ["learning_rate"], [FinetuningConfig(learning_rate=1e-4)])
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_first_is_not_disturbed(

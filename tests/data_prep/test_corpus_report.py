@@ -1,4 +1,5 @@
 import json
+import statistics
 
 from data_prep import corpus_report
 from tfbio.base.document_records import Document, read_documents
@@ -7,11 +8,17 @@ from tfbio.base.shards import write_shard
 from tfbio.text import wordpiece
 
 
-def test_the_report_says_what_the_documents_are(command, documents_folder, vocab_file, tmp_path):
+def test_the_report_says_what_the_documents_are(
+    command, documents_folder, vocab_file, tmp_path, monkeypatch
+):
+    # Without digits in the vocabulary, numbers are unknown tokens.
+    known = [token for token in wordpiece.read_vocab(vocab_file) if not token.strip("#").isdigit()]
+    vocab = tmp_path / "vocab.txt"
+    vocab.write_text("".join(f"{token}\n" for token in known), encoding="utf-8")
     done = command(
         "corpus_report",
         f"--documents={documents_folder}",
-        f"--vocab={vocab_file}",
+        f"--vocab={vocab}",
         f"--output={tmp_path}/report",
     )
     assert done.returncode == 0, done.stderr
@@ -23,11 +30,29 @@ def test_the_report_says_what_the_documents_are(command, documents_folder, vocab
     result = list(read_documents(documents_folder))
     words = [len(" ".join([d.title, *d.sentences]).split()) for d in result]
     sentences = sum(len(d.sentences) for d in result)
-    assert f"| abstracts | {len(result):,} | {sum(words):,} |" in text
-    assert f"| {sum(words) / len(words):.1f} |" in text and f"| {sentences:,} |" in text
-    tokenizer = wordpiece.make_tokenizer(wordpiece.read_vocab(vocab_file))
-    tokens = sum(len(tokenizer.encode(t).ids) for d in result for t in (d.title, *d.sentences))
-    assert f"{tokens / sum(words):.3f} ({tokens:,} tokens" in text
+    high = statistics.quantiles(words, n=10, method="inclusive")[-1]
+    assert (
+        f"| abstracts | {len(result):,} | {sum(words):,} | {sum(words) / len(words):.1f} "
+        f"| {statistics.median(words):.0f} | {high:.0f} | {sentences:,} |\n"
+    ) in text
+    tokenizer = wordpiece.make_tokenizer(wordpiece.read_vocab(vocab))
+    tokens = [
+        x for d in result for t in (d.title, *d.sentences) for x in tokenizer.encode(t).tokens
+    ]
+    unknown = tokens.count("[UNK]")
+    assert unknown > 100
+    assert (
+        f"Tokens per word with vocab.txt: {len(tokens) / sum(words):.3f} ({len(tokens):,} tokens, "
+        f"{unknown / len(tokens):.4%} unknown).\n"
+    ) in text
+    assert "\n2 input files, 0 of them bad (and 0 bad articles in the others).\n" in text
+
+    # It is the same in several batches.
+    monkeypatch.setattr(corpus_report, "_BATCH", 50)
+    assert len(result) > 150
+    measured = corpus_report.measure(documents_folder, str(vocab))
+    assert (measured["tokens"], measured["unknown"]) == (len(tokens), unknown)
+    assert measured["words"][corpus_report.ABSTRACTS].tolist() == words
 
     counts = json.loads((documents_folder / "manifest.json").read_text())["counts"]
     assert f"| PubMed citations | {counts['citation']} |" in text
