@@ -50,7 +50,7 @@ def test_a_model_is_a_folder_or_the_prefix_of_a_checkpoint(tmp_path):
 
 @pytest.mark.parametrize("name", ["run[v2]", "a[b/c]d", "back\\slash"])
 def test_a_path_that_tensorflow_takes_for_a_pattern_is_refused(name, tmp_path):
-    """Of a checkpoint, which it would write and not find again; other models may lie there."""
+    """TensorFlow would write a checkpoint there and not find it; other models may lie there."""
     folder, said = tmp_path / name, "takes .* in the path of a checkpoint for a pattern.*: rename"
     with pytest.raises(UserError, match=f"--model_dir=.*{said}"):
         check(folder)

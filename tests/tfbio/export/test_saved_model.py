@@ -421,7 +421,7 @@ def test_entities_are_those_of_predict(
 
 
 def products_in_bfloat16(folder):
-    """How many matrix products of a SavedModel are in bfloat16."""
+    """Counts the matrix products of a SavedModel that are in bfloat16."""
     content = Path(folder, "saved_model.pb").read_bytes()
     (graph,) = saved_model_pb2.SavedModel.FromString(content).meta_graphs
     nodes = [node for own in graph.graph_def.library.function for node in own.node_def]

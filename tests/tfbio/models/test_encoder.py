@@ -204,7 +204,7 @@ def test_dropout_is_a_function_of_the_seed(batch):
 
 @pytest.mark.parametrize("for_tpu", [False, True])
 def test_each_dropout_has_its_rate(batch, for_tpu):
-    """Of hidden states, and of attention's probabilities."""
+    """Compares hidden states' dropout alone, attention's alone, both and none."""
     inputs, outputs = [tf.constant(values) for values in batch], {}
     encoders.target.set_tpu(for_tpu)
     try:

@@ -315,7 +315,7 @@ def test_documents_that_share_an_example_do_not_touch(
     masked = masked._replace(weights=tf.zeros_like(masked.weights))
 
     def logits(changed, positions):
-        """Of the masked positions, float32 [B, N, V]; ELECTRA's also of all tokens, [B, L]."""
+        """Computes those of masked positions, [B, N, V]; ELECTRA's also of all tokens, [B, L]."""
         own = masked._replace(input_ids=changed["input_ids"], positions=positions)
         given = {"corrupted_ids": changed["input_ids"]} if objective == "electra" else {}
         output = trainer.model(changed, own, seed=tf.constant([0, 0]), **given)

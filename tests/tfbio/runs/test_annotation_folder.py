@@ -108,7 +108,7 @@ def test_two_inputs_with_one_output_are_refused_in_two_runs_as_well(inputs, anno
 
 @pytest.mark.parametrize("more", ["", "\n"])
 def test_a_file_of_the_same_name_from_another_folder_is_refused(inputs, annotate, tmp_path, more):
-    """Whether its size is that of the other one or not; but one that was moved is the same."""
+    """Tries one of the same size and of another; one that was moved is the same."""
     annotate()
     other = tmp_path / "other"
     other.mkdir()
