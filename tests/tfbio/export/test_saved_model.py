@@ -107,16 +107,22 @@ def strings(values):
 # --- Encoders ------------------------------------------------------------------------------------
 
 
-def test_the_command_makes_an_encoder_that_takes_strings_or_ids(
-    shallow_encoder, sentences, tmp_path
-):
+def run_command(source, folder, flag):
+    """Runs the command in a folder, whose folder `serving` then has the model; it must not fail."""
     done = forked.run(
-        [sys.executable, "-m", "tfbio.convert", f"--from={shallow_encoder}", "--to=serving"]
-        + ["--format=saved_model", "--max_sequence_length=32"],
-        cwd=tmp_path,
+        [sys.executable, "-m", "tfbio.convert", f"--from={source}", "--to=serving"]
+        + ["--format=saved_model", flag],
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": str(Path(convert.__file__).parents[1])},
     )
     assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_the_command_makes_an_encoder_that_takes_strings_or_ids(
+    shallow_encoder, sentences, tmp_path
+):
+    done = run_command(shallow_encoder, tmp_path, "--max_sequence_length=32")
     assert "serving/1: TensorFlow Serving's --model_base_path is the folder serving" in done.stdout
     target = str(tmp_path / "serving")
     assert sorted(os.listdir(f"{target}/1/assets")) == ["vocab.txt"]
@@ -163,13 +169,7 @@ def test_the_command_makes_an_encoder_that_takes_strings_or_ids(
 def test_the_command_makes_an_encoder_that_computes_in_bfloat16(
     shallow_encoder, sentences, tmp_path
 ):
-    done = forked.run(
-        [sys.executable, "-m", "tfbio.convert", f"--from={shallow_encoder}", "--to=serving"]
-        + ["--format=saved_model", "--precision=bfloat16"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(convert.__file__).parents[1])},
-    )
-    assert done.returncode == 0, done.stderr
+    run_command(shallow_encoder, tmp_path, "--precision=bfloat16")
     loaded = tf.saved_model.load(str(tmp_path / "serving" / "1"))
     found = loaded.signatures["serving_default"](text=tf.constant(sentences[:5]))
     names = ("sequence_output", "cls_embedding", "mean_embedding")
