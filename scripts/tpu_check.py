@@ -59,6 +59,7 @@ COMPILER = "libtpu 0.0.52"
 TOPOLOGIES = {
     "v3-8": "v3:2x2",
     "v3-32": "v3:4x4",
+    "v3-512": "v3:16x16",
     "v4-8": "v4:2x2x1,megacore",
     "v5e-8": "v5e:2x4",
     "v6e-8": "v6e:2x4",

@@ -179,6 +179,10 @@ COMPILED = [
     ("biom_electra_large", "v3-8", 512, 512),
     ("biolm_large biolm_large_pm_m3", "v3-8", 512, 1024),
     ("biomegatron_345m_cased", "v3-8", 512, 64),
+    ("biom_electra_large", "v3-512", 512, 8),
+    ("biom_bert_large", "v3-512", 512, 8),
+    ("biom_albert biom_albert_pmc", "v3-512", 512, 16),
+    ("biom_electra_base", "v3-512", 512, 2),
 ]
 # What a step's memory does not depend on, beside the length, which a phase has.
 NUMBERS = {
