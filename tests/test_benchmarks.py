@@ -78,6 +78,11 @@ def test_a_package_that_is_missing_is_named(benchmark, examples_folder, tmp_path
         ("prediction", "--model=nowhere", "--model=nowhere: there is no such folder"),
         ("prediction", "--precision=x", "argument --precision: invalid choice: 'x'"),
         ("prediction", "--data_dir=docs", "--data_dir=docs has no train.tsv, nor train.tsv.gz."),
+        (
+            "step_profile",
+            "--shape=base_128 --folder=nowhere",
+            "--folder=nowhere has no examples_128: give that of `python -m benchmarks.pretraining",
+        ),
         ("sentence_pairs", "--examples=nowhere --output=new", "nowhere"),
         ("sentence_pairs", "--examples=nowhere", "arguments are required: --output: see --help"),
         ("input_pipeline", "--examples=nowhere", "nowhere"),

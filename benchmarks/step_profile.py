@@ -1,0 +1,135 @@
+"""Says where the CPU time of a pretraining step goes, by TensorFlow's profiler.
+
+    python -m benchmarks.pretraining --shape=base_128 --folder=out/bench
+    python -m benchmarks.step_profile --shape=base_128 --folder=out/bench --precision=bfloat16
+
+The step, and --folder with its examples, are those of `benchmarks.pretraining`. The profiler times
+each operation of some steps. The table adds these times up by what the operations do, and has their
+shares. Below it is the rate of the matrix products on one core, and how much faster a step would be
+if all else took no time. The profiler itself slows a step down a little.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.command import PRECISIONS, Parser, count, run
+from benchmarks.pretraining import tfbio_engine
+from benchmarks.pretraining_shapes import SHAPES
+from tfbio.base.errors import UserError
+from tfbio.base.manifests import read_manifest
+from tfbio.objectives import objective_cost
+
+WARM_UP = 3  # steps: the first ones trace the graph and touch the memory
+PRODUCTS = "matrix products"
+ELSE = "all else"
+# What an operation does, by a pattern of its name in the graph and its type. The first one counts.
+KINDS = {
+    PRODUCTS: r":(_?(Fused|Mkl|MklFused|MklNative)*(Batch)?MatMul(V2|V3)?|Einsum)$",
+    "Adam, weight decay and clipping": r"(^|/)(Adam|AdamW|LAMB|global_norm|clip_by_global_norm)/",
+    "casts": r":Cast$",
+    "softmax": r":_?(Mkl)?Softmax$",
+    "erf, exp and tanh (GELU)": r":(Erf|Exp|Tanh)$",
+    "random numbers": r":(Stateless)?Random\w*$",
+    "transpositions and copies": r":(_?MklTranspose|Transpose|Concat\w*|Split\w*|Pad|Tile|Slice)$",
+    "look-ups and scattering": r":(ResourceGather|Gather\w*|\w*Scatter\w*|UnsortedSegmentSum)$",
+    "sums and means": r":(Sum|Mean|AddN|L2Loss|Max|ArgMax)$",
+    "additions and multiplications": r":(Mul|Add|AddV2|Sub|Square|RealDiv|Rsqrt|Neg|Squared\w*)$",
+}
+# An operation: the name of its node, one colon, its type. Other events are of the executor.
+_OPERATION = re.compile(r"[^:]+:[A-Z_]\w+")
+# They wait for the operations of a function, which have events of their own.
+_CALLS = re.compile(
+    r":(\w*PartitionedCall|(Stateless)?(While|If)|\w*MapDataset\w*|\w*Iterator\w*)$"
+)
+
+
+def kind_of(event: str) -> str | None:
+    """Says what an event of the profiler does, one of `KINDS` or `ELSE`; None if no operation.
+
+    >>> kind_of("while/body//layer/MatMul:MatMul")
+    'matrix products'
+    """
+    if not _OPERATION.fullmatch(event) or _CALLS.search(event):
+        return None
+    return next((kind for kind, pattern in KINDS.items() if re.search(pattern, event)), ELSE)
+
+
+def seconds_by_kind(work: Callable[[], object]) -> Counter[str]:
+    """Profiles the operations that TensorFlow runs on CPUs while `work` is called.
+
+    Returns:
+      For each kind the seconds of its operations, added up over all threads.
+    """
+    import tensorflow as tf
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+    seconds: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=2)
+        with tf.profiler.experimental.Profile(folder, options):
+            work()
+        (path,) = Path(folder).rglob("*.xplane.pb")
+        space = xplane_pb2.XSpace.FromString(path.read_bytes())
+    for plane in space.planes:
+        for line in plane.lines if plane.name == "/host:CPU" else ():
+            for event in line.events:
+                kind = kind_of(plane.event_metadata[event.metadata_id].name)
+                if kind:
+                    seconds[kind] += event.duration_ps / 1e12
+    return seconds
+
+
+def table(seconds: Counter[str], steps: int, flops: float) -> list[str]:
+    """Makes the lines of the table.
+
+    Args:
+      seconds: those of all steps.
+      steps: how many.
+      flops: of the matrix products of a step.
+    """
+    whole = seconds.total()
+    lines = ["| operations | CPU ms a step | share |", "|---|--:|--:|"]
+    for kind, spent in seconds.most_common():
+        lines.append(f"| {kind} | {1000 * spent / steps:,.1f} | {spent / whole:.1%} |")
+    lines.append(f"| together | {1000 * whole / steps:,.1f} | |")
+    products = seconds[PRODUCTS]
+    rate, limit = flops * steps / products / 1e9, whole / products
+    return [
+        *lines,
+        "",
+        f"The products run at {rate:.0f} GFLOP/s on a core. If nothing else took time, a step "
+        f"would be {limit:.2f} times as fast.",
+    ]
+
+
+def main() -> None:
+    """Runs the command; see above."""
+    parser = Parser(__doc__)
+    parser.add_argument("--shape", choices=SHAPES, required=True, help="the model and the batch")
+    parser.add_argument("--folder", required=True, help="that of benchmarks.pretraining")
+    parser.add_argument("--precision", choices=PRECISIONS, default="float32")
+    parser.add_argument("--steps", type=count, default=5, help="how many are profiled (default: 5)")
+    flags = parser.parse_args()
+    shape, folder = SHAPES[flags.shape], Path(flags.folder)
+    if not (folder / shape.examples).is_dir():
+        raise UserError(
+            f"--folder={folder} has no {shape.examples}: give that of `python -m "
+            f"benchmarks.pretraining --shape={flags.shape} --folder=...`."
+        )
+    train = tfbio_engine(shape, folder, flags.precision)
+    train(WARM_UP)
+    seconds = seconds_by_kind(lambda: train(flags.steps))
+    vocab_size = read_manifest(str(folder / shape.examples), "examples").settings["vocab_size"]
+    settings = shape.config(vocab_size)
+    flops = shape.batch_size * objective_cost.example_flops(settings, shape.sequence_length)
+    print(f"\n## {flags.shape}, {flags.precision}\n")
+    print("\n".join(table(seconds, flags.steps, flops)))
+
+
+if __name__ == "__main__":
+    run(main)
