@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import re
 import resource
@@ -18,6 +19,7 @@ from benchmarks.engine_process import Engine
 from tfbio.base.errors import UserError
 
 _MIB = 1024  # of what Linux counts in KiB
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of glibc's malloc.h
 
 
 class Tried(NamedTuple):
@@ -109,6 +111,18 @@ def table(tried: Sequence[Tried], words: Callable[[dict], str], unit: str) -> li
         bold = "**" if each == best_of(tried) else ""
         lines.append(f"| {words(each.options)} | {bold}{rate}{bold} |")
     return lines
+
+
+def keep_memory() -> None:
+    """Has glibc keep the memory that this process frees, for what it allocates next.
+
+    By default glibc gives large arrays back to the kernel, which has to clear their pages anew at
+    the next step. PyTorch is faster without that; TensorFlow is not.
+    """
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):  # of glibc alone
+        libc.mallopt(_M_MMAP_MAX, 0)
+        libc.mallopt(_M_TRIM_THRESHOLD, -1)  # never
 
 
 def peak_memory(processes: int = 0) -> float:

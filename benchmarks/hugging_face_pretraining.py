@@ -12,6 +12,8 @@
   computes from labels has it;
 - examples of pairs padded to the longest of their batch;
 - `torch.compile` of the loss, forward and backward.
+
+AdamW is fused always, and glibc keeps the memory that a step frees for the next one.
 """
 
 from __future__ import annotations
@@ -93,6 +95,7 @@ class Training:
     """
 
     def __init__(self, shape: Shape, folder: Path, precision: str, options: Options):
+        best_options.keep_memory()
         torch.set_num_threads(options.threads)
         torch.manual_seed(0)
         tokenizer = load_fast_tokenizer(folder / "vocab.txt")

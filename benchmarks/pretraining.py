@@ -18,8 +18,9 @@ read and encoded before the clock starts. Its options are tried one after anothe
 makes it faster is kept: packed blocks as run_mlm.py makes them, attention ("sdpa" or "eager"),
 threads, a batch in several passes, the loss that `transformers` computes from labels (whose head of
 words sees all positions; ELECTRA has none), padding to the longest example, and torch.compile,
-which needs a C++ compiler. AdamW is fused always. The last table says how fast each option was, or
-why it did not work; torch.compile takes minutes, and --no-compile leaves it out.
+which needs a C++ compiler. AdamW is fused always, and glibc keeps the memory that a step frees. The
+last table says how fast each option was, or why it did not work; torch.compile takes minutes, and
+--no-compile leaves it out.
 
 Then all engines train, each in a process of its own, a few steps at a time, while the others wait:
 so whatever else the machine does, it does to all. Medians over the rounds and their ratios are what

@@ -12,6 +12,8 @@ from benchmarks.best_options import Tried
 from benchmarks.engine_process import Engine
 from tfbio.base.errors import UserError
 
+ROOT = Path(__file__).resolve().parents[1]
+
 
 @dataclasses.dataclass(frozen=True)
 class Form:
@@ -107,3 +109,24 @@ def test_memory_is_the_most_that_the_process_has_had():
     assert 290 < most - before < 310
     assert after == pytest.approx(most, abs=1)  # Linux counts in parts, for each thread
     assert before < 500 < len(own) >> 20
+
+
+ALLOCATES = """
+import resource
+from benchmarks import best_options
+{}
+page_faults = []
+for _ in range(3):
+    bytearray(b"x") * 80_000_000
+    page_faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
+print(page_faults[-1] - page_faults[0])
+"""
+
+
+def test_memory_that_is_kept_needs_no_new_pages():
+    faults = [
+        int(subprocess.check_output([sys.executable, "-c", ALLOCATES.format(line)], cwd=ROOT))
+        for line in ("", "best_options.keep_memory()")
+    ]
+    # Two arrays of 80 MB, in pages of 4 KiB.
+    assert faults[0] > 30_000 and faults[1] < 100

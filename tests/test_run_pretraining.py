@@ -209,12 +209,12 @@ class Forked:
 @pytest.mark.parametrize(
     ("recipe", "objective"),
     [
-        ("quickstart", "electra"),
+        ("quickstart --set=run.precision=bfloat16", "electra"),
         ("biom_bert_large", "electra"),
-        ("pubmedbert", "next_sentence"),
+        ("pubmedbert --set=run.precision=bfloat16", "next_sentence"),
         ("pubmedbert_adversarial", "next_sentence"),
         ("biom_albert", "sentence_order"),
-        ("biolm_base", "full_sentences"),
+        ("biolm_base --set=run.precision=bfloat16", "full_sentences"),
         ("biomegatron_345m_cased", "sentence_order"),
     ],
 )
@@ -233,7 +233,7 @@ def test_a_run_that_is_killed_at_random_steps_ends_with_the_same_bits(
     monkeypatch.syspath_prepend(ROOT / "scripts")
     script = importlib.import_module("kill_and_resume")
     monkeypatch.setattr(script, "subprocess", Forked)
-    command = ["kill_and_resume.py", f"--examples={folder}", f"--hparams={recipe}"]
+    command = ["kill_and_resume.py", f"--examples={folder}", *f"--hparams={recipe}".split()]
     command += ["--kills=3", "--steps=200", "--seed=2620", "--set=train_batch_size=4"]
     command += ["--set=sequence_length=64", "--set=num_warmup_steps=2"]
     command += ["--set=encoder.num_attention_heads=2", "--set=gradient_clip_groups=1"]

@@ -144,6 +144,19 @@ def test_each_file_has_the_entities_of_a_prediction_of_it(trial, inputs, cpu, tm
     assert sorted(files_of(out)) == sorted(after)
 
 
+def test_processes_and_the_order_of_the_files_change_no_byte(trial, inputs, cpu, tmp_path):
+    write_citations(inputs / "d.xml", range(70, 90))
+    given = [str(inputs / name) for name in ("a.xml.gz", "b.xml.gz", "c.xml", "d.xml")]
+    settings = AnnotationSettings(trial)
+    annotation.annotate(settings, given, str(tmp_path / "one"), strategy=cpu, processes=1)
+    expected = files_of(tmp_path / "one")
+    assert len(expected) == 5
+    for processes, order in ((2, given[::-1]), (4, given[2:] + given[:2])):
+        out = tmp_path / str(processes)
+        annotation.annotate(settings, order, str(out), strategy=never, processes=processes)
+        assert files_of(out) == expected
+
+
 def test_a_process_that_dies_loses_its_file_alone(
     trial, inputs, cpu, tmp_path, monkeypatch, capsys
 ):
