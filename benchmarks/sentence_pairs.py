@@ -54,7 +54,7 @@ SETTINGS = {
     "mask_prob": 0.15,
     "mask_token_prob": 1,
     "encoder.initializer_range": 0.04,
-    "learning_rate": 1.5e-3,
+    "learning_rate": 4e-3,
     "num_warmup_steps": 50,
     "adam_beta_2": 0.98,
     "adam_bias_correction": "true",
@@ -83,7 +83,7 @@ def parse_flags() -> argparse.Namespace:
     parser.add_argument("--examples", required=True, help="a folder of pairs with labels")
     parser.add_argument("--output", required=True, help="where the runs go")
     parser.add_argument("--steps", type=count, default=500)
-    parser.add_argument("--batch_size", type=count, default=224)
+    parser.add_argument("--batch_size", type=count, default=448)
     parser.add_argument("--seeds", type=count, default=3)
     return parser.parse_args()
 
