@@ -30,7 +30,7 @@ ELSE = "all else"
 # What an operation does, by a pattern of its name in the graph and its type. The first one counts.
 KINDS = {
     PRODUCTS: r":(_?(Fused|Mkl|MklFused|MklNative)*(Batch)?MatMul(V2|V3)?|Einsum)$",
-    "Adam, weight decay and clipping": r"(^|/)(Adam|AdamW|LAMB|global_norm|clip_by_global_norm)/",
+    "Adam, weight decay and clipping": r"(^|/)(Adam|global_norm)/",
     "casts": r":Cast$",
     "softmax": r":_?(Mkl)?Softmax$",
     "erf, exp and tanh (GELU)": r":(Erf|Exp|Tanh)$",
@@ -42,10 +42,8 @@ KINDS = {
 }
 # An operation: the name of its node, one colon, its type. Other events are of the executor.
 _OPERATION = re.compile(r"[^:]+:[A-Z_]\w+")
-# They wait for the operations of a function, which have events of their own.
-_CALLS = re.compile(
-    r":(\w*PartitionedCall|(Stateless)?(While|If)|\w*MapDataset\w*|\w*Iterator\w*)$"
-)
+# They wait for other operations, which have events of their own.
+_CALLS = re.compile(r":(\w*PartitionedCall|(Stateless)?(While|If)|IteratorGetNext)$")
 
 
 def kind_of(event: str) -> str | None:

@@ -128,5 +128,5 @@ def test_memory_that_is_kept_needs_no_new_pages():
         int(subprocess.check_output([sys.executable, "-c", ALLOCATES.format(line)], cwd=ROOT))
         for line in ("", "best_options.keep_memory()")
     ]
-    # Two arrays of 80 MB, in pages of 4 KiB.
-    assert faults[0] > 30_000 and faults[1] < 100
+    # Two arrays of 80 MB: 39,000 pages of 4 KiB, or 76 of 2 MiB where the kernel gives these.
+    assert faults[0] > 70 and faults[1] < faults[0] / 10

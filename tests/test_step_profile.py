@@ -28,6 +28,7 @@ from benchmarks import step_profile
         ("ExecutorState::Process", None),
         ("EagerLocalExecute: __inference_loop", None),
         ("while:StatelessWhile", None),
+        ("while/body/IteratorGetNext:IteratorGetNext", None),
         ("step:StatefulPartitionedCall", None),
     ],
 )
@@ -43,15 +44,10 @@ def test_a_profile_has_the_time_of_each_operation():
         return tf.reduce_sum(tf.math.erf(tf.matmul(matrix, matrix)))
 
     step()
-    once = step_profile.seconds_by_kind(step)
-    assert set(once) - {"all else"} == {
-        "matrix products",
-        "erf, exp and tanh (GELU)",
-        "sums and means",
-    }
-    assert all(seconds > 0 for seconds in once.values())
-    often = step_profile.seconds_by_kind(lambda: [step() for _ in range(50)])
-    assert often["matrix products"] > 5 * once["matrix products"]
+    seconds = step_profile.seconds_by_kind(step)
+    kinds = {"matrix products", "erf, exp and tanh (GELU)", "sums and means"}
+    assert set(seconds) - {"all else"} == kinds
+    assert all(spent > 0 for spent in seconds.values())
 
 
 def test_the_table_has_shares_and_the_products_rate():
