@@ -82,9 +82,10 @@ def test_the_least_time_is_that_of_the_compiled_program(path):
 
 @each_program
 def test_flops_are_those_of_the_compiled_program(path):
-    """BioM-ALBERT's program, which fills 94 % of the memory, has one more product in each layer.
+    """BioM-ALBERT's program for v3-8, which fills 94 % of it, has one more product in each layer.
 
-    Its FLOPs are those of one of the two feed-forward products. Smaller ALBERTs have the plan's.
+    Its FLOPs are those of one of the two feed-forward products. For v3-512, where it fills 90 %,
+    and of smaller ALBERTs, the program has the plan's FLOPs.
     BioMegatron's in two parts, which fills 99 %, has 45 % more than the plan.
     """
     made, device, result = read(path)
@@ -95,7 +96,7 @@ def test_flops_are_those_of_the_compiled_program(path):
     elif "error" not in result:
         shape, length = made.encoder, made.sequence_length
         flops = tpu_cost.example_flops(made, length)
-        if shape.share_layers and result["needed_bytes"] > 0.9 * device.memory:
+        if shape.share_layers and result["needed_bytes"] > 0.92 * device.memory:
             wide = 2 * length * shape.hidden_size * shape.intermediate_size
             flops += shape.num_hidden_layers * wide
         assert result["batch_per_core"] * flops == pytest.approx(result["flops"], rel=0.03)
