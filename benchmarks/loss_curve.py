@@ -3,7 +3,8 @@ r"""ELECTRA's losses in pretraining, as a table: tfbio's beside Hugging Face's, 
     python -m benchmarks.loss_curve --examples=out/examples_64
     python -m benchmarks.loss_curve --examples=out/examples_64 --steps=4000 --batch_size=32 \
         --set encoder.hidden_size=128 --set encoder.num_attention_heads=2
-    python -m benchmarks.loss_curve --examples=out/examples_64 --against=bfloat16
+    python -m benchmarks.loss_curve --examples=out/examples_64 --against=bfloat16 \
+        --hparams=hparams/quickstart.json
 
 With each seed, both engines train an ELECTRA-small, or what `--set` makes of it as in
 `run_pretraining.py`, from the same weights, on the same batches in the same order, with the same
@@ -13,8 +14,8 @@ and a training loss is one on text that is new.
 
 Hugging Face's step is `benchmarks/hugging_face_electra.py`. Each run has one core to itself.
 
-With --against=bfloat16 the engines are tfbio in float32 and tfbio in bfloat16. Then `--set` takes
-any setting, and the examples may be packed.
+With --against=bfloat16 the engines are tfbio in float32 and tfbio in bfloat16. Then --hparams names
+another file of settings, `--set` takes any of them, and the examples may be packed.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ ENGINES = {
     "bfloat16": ("tfbio_float32", "tfbio_bfloat16"),
 }
 LOSSES = ("generator_loss", "discriminator_loss")
+SMALL = str(ROOT / "hparams" / "small.json")
 POINTS = 12  # of a curve
 # What the other engine's step looks at, too.
 CHANGES = (
@@ -80,22 +82,19 @@ CHANGES = (
 )
 
 
-def settings(
-    examples: str, steps: int, batch_size: int, seed: int, changes: list[str]
-) -> PretrainingConfig:
-    """Returns ELECTRA-small's settings, with its peak learning rate and a short warm-up."""
-    of_examples = read_manifest(examples, "examples").settings
+def settings(flags: argparse.Namespace, seed: int) -> PretrainingConfig:
+    """Returns the settings of a seed: ELECTRA-small's or another file's, with a short warm-up."""
+    of_examples = read_manifest(flags.examples, "examples").settings
     own = {
         "encoder.vocab_size": of_examples["vocab_size"],
         "sequence_length": of_examples["sequence_length"],
-        "train_batch_size": batch_size,
-        "num_train_steps": steps,
-        "num_warmup_steps": steps // 6,
+        "train_batch_size": flags.batch_size,
+        "num_train_steps": flags.steps,
+        "num_warmup_steps": flags.steps // 6,
         "seed": seed,
     }
     overrides = [f"{name}={value}" for name, value in own.items()]
-    small = str(ROOT / "hparams" / "small.json")
-    return config.load(PretrainingConfig, small, overrides + changes)
+    return config.load(PretrainingConfig, flags.hparams, overrides + flags.set)
 
 
 # --- The engines, each in a process of its own ---------------------------------------------------
@@ -225,6 +224,7 @@ def curve(engine: str, seed: int, flags: argparse.Namespace) -> Iterator[list[fl
     command = [sys.executable, "-m", "benchmarks.loss_curve", "--engine", engine]
     command += ["--seed", str(seed), "--examples", file_paths.absolute(flags.examples)]
     command += ["--steps", str(flags.steps), "--batch_size", str(flags.batch_size)]
+    command += [f"--hparams={file_paths.absolute(flags.hparams)}"]
     command += [f"--set={change}" for change in flags.set]
     process = subprocess.Popen(
         command,
@@ -253,11 +253,16 @@ def parse_flags() -> argparse.Namespace:
     parser.add_argument("--batch_size", type=count, default=16)
     parser.add_argument("--seeds", type=count, default=2)
     parser.add_argument(
+        "--hparams",
+        default=SMALL,
+        help="settings to start from, with --against=bfloat16 (default: hparams/small.json)",
+    )
+    parser.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="another setting than ELECTRA-small's; may be repeated",
+        help="another setting than that file's; may be repeated",
     )
     parser.add_argument(
         "--against",
@@ -282,7 +287,12 @@ def checked(flags: argparse.Namespace) -> Manifest:
     for change in flags.set if flags.against == "hugging_face" else ():
         if change.partition("=")[0] not in CHANGES:
             raise UsageError(f"--set {change}: both engines know only {', '.join(CHANGES)}.")
-    settings(flags.examples, flags.steps, flags.batch_size, 0, flags.set)
+    if flags.hparams != SMALL and flags.against == "hugging_face":
+        raise UsageError(
+            f"--hparams={flags.hparams}: Hugging Face's engine starts from ELECTRA-small: give "
+            "--set, or --against=bfloat16."
+        )
+    settings(flags, 0)
     manifest = read_manifest(flags.examples, "examples")
     if manifest.settings["packing"] and flags.against == "hugging_face":
         raise UserError(
@@ -340,7 +350,7 @@ def print_table(curves: np.ndarray, flags: argparse.Namespace, length: int) -> N
       flags: see `parse_flags`.
       length: the tokens of an example.
     """
-    model = ", ".join(["ELECTRA-small", *flags.set])
+    model = ", ".join([Path(flags.hparams).name, *flags.set])
     print(f"\n{model}, {flags.batch_size} sequences of {length} a step, {flags.seeds} seeds\n")
     one, other = ENGINES[flags.against]
     columns = [f"{loss}, {name}" for loss in LOSSES for name in (one, other, "difference")]
@@ -363,8 +373,7 @@ def print_table(curves: np.ndarray, flags: argparse.Namespace, length: int) -> N
 def main() -> None:
     flags = parse_flags()
     if flags.engine:
-        own = settings(flags.examples, flags.steps, flags.batch_size, flags.seed, flags.set)
-        serve(flags.engine, own, flags.examples)
+        serve(flags.engine, settings(flags, flags.seed), flags.examples)
         return
     manifest = checked(flags)
     if flags.against == "hugging_face":

@@ -8,11 +8,11 @@ bfloat16, by the share of their time. A ratio above 1 says that bfloat16 is fast
 
 Each row is a process of its own, in which both formats take steps in turn on the same made-up
 tokens. Ratios are medians over the rounds. "product" is the one product alone by which
-`run.precision=auto` chooses, and takes seconds. The lesser CPUs are those of oneDNN's variable
-ONEDNN_MAX_CPU_ISA, and oneDNN tells the kernels by ONEDNN_VERBOSE=1. The variable does not govern
-the operations that TensorFlow computes itself, so a real CPU of that kind is slower in both. With
-AVX2, TensorFlow 2.20 cannot multiply bfloat16 on a CPU that has AVX-512, so that row has float32
-alone.
+`run.precision=auto` chooses; its row also says how long `auto` measured. The lesser CPUs are those
+of oneDNN's variable ONEDNN_MAX_CPU_ISA, and oneDNN tells the kernels by ONEDNN_VERBOSE=1. The
+variable does not govern the operations that TensorFlow computes itself, so a real CPU of that kind
+is slower in both. With AVX2, TensorFlow 2.20 cannot multiply bfloat16 on a CPU that has AVX-512, so
+that row has float32 alone.
 """
 
 from __future__ import annotations
@@ -75,8 +75,12 @@ def measure(shape: str, rounds: int, precisions: tuple[str, ...]) -> None:
     if shape == PRODUCT:
         chosen = set_precision("auto", strategy, SMALLEST_HIDDEN_SIZE)
         both = len(precisions) > 1
-        gains = [cpu_bfloat16.measured_gain() for _ in range(rounds if both else 0)]
-        print(json.dumps({"chosen": str(chosen), "seconds": {}, "gains": gains}), flush=True)
+        gains, start = [], time.perf_counter()
+        for _ in range(rounds if both else 0):
+            gains.append(cpu_bfloat16.measured_gain())
+        took = (time.perf_counter() - start) / max(1, len(gains))
+        made = {"chosen": str(chosen), "seconds": {}, "gains": gains, "took": took}
+        print(json.dumps(made), flush=True)
         return
     settings = settings_of(shape)
     chosen = set_precision("auto", strategy, settings.encoder.hidden_size)
@@ -85,15 +89,15 @@ def measure(shape: str, rounds: int, precisions: tuple[str, ...]) -> None:
     batch = {"input_ids": ids, "input_mask": tf.ones_like(ids), "segment_ids": tf.zeros_like(ids)}
     special = SimpleNamespace(cls_id=2, sep_id=3, pad_id=0, mask_id=4, begins_word=[True] * words)
     tokens = cast(FastTokenizer, special)
-    made = {}
+    trainers = {}
     for precision in precisions:
         set_precision(precision, strategy, settings.encoder.hidden_size)
-        made[precision] = Pretrainer(settings, tokens, strategy)
-        made[precision].train_dataset = tf.data.Dataset.from_tensors(batch).repeat()
-        made[precision].train(1)  # compiles
+        trainers[precision] = Pretrainer(settings, tokens, strategy)
+        trainers[precision].train_dataset = tf.data.Dataset.from_tensors(batch).repeat()
+        trainers[precision].train(1)  # compiles
     seconds: dict[str, list[float]] = {precision: [] for precision in precisions}
     for _ in range(rounds):
-        for precision, pretrainer in made.items():
+        for precision, pretrainer in trainers.items():
             start = time.process_time()
             pretrainer.train(1)
             seconds[precision].append(time.process_time() - start)
@@ -138,6 +142,8 @@ def row(cpu: str, shape: str, rounds: int) -> str:
         pairs = zip(seconds["float32"], seconds["bfloat16"], strict=True)
         ratio = f"{statistics.median(a / b for a, b in pairs):.2f}"
     chosen = measured["chosen"].split(",")[0]
+    if measured.get("gains"):
+        chosen += f", measured in {measured['took']:.2f} s"
     return f"| {cpu} | {shape} | {' | '.join(cells)} | {ratio} | {chosen} | {kernels(lines)} |"
 
 

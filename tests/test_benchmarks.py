@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -71,6 +72,11 @@ def test_a_package_that_is_missing_is_named(benchmark, examples_folder, tmp_path
         ("finetuning", "--data_dir=nowhere --task=x", "--task=x"),
         ("loss_curve", "--examples=nowhere", "nowhere"),
         ("loss_curve", "--examples=nowhere --set=seed=1", "--set seed=1: both engines know only"),
+        (
+            "loss_curve",
+            "--examples=nowhere --hparams=hparams/quickstart.json",
+            "--hparams=hparams/quickstart.json: Hugging Face's engine starts from ELECTRA-small",
+        ),
         ("pretraining", "--rounds=0", "argument --rounds: '0' is no whole number above 0"),
         ("pretraining", "--shape=x", "argument --shape: invalid choice: 'x'"),
         ("pretraining", "--folder=README.md", "README.md"),
@@ -233,7 +239,8 @@ def test_formats_are_compared_by_the_product_that_auto_chooses_by():
     *_, line = done.stdout.splitlines()
     _, cpu, step, *seconds, ratio, chosen, kernels, _ = (x.strip() for x in line.split("|"))
     assert (cpu, step, seconds) == ("ALL", "product", ["", ""]) and float(ratio) > 0
-    assert chosen in ("float32", "bfloat16")
+    chosen, _, took = chosen.partition(", measured in ")
+    assert chosen in ("float32", "bfloat16") and re.fullmatch(r"\d+\.\d\d s", took)
     if not 1.1 < float(ratio) < 1.3:  # `auto` measures again, and asks for 1.2
         assert (chosen == "bfloat16") == (float(ratio) > 1.2)
     # oneDNN multiplies bfloat16 with AVX-512.

@@ -85,6 +85,17 @@ def test_a_clock_that_misses_time_now_and_then_changes_no_answer(monkeypatch):
     assert cpu_bfloat16.measured_gain() == 2
 
 
+@pytest.mark.parametrize(
+    ("gains", "expected", "left"),
+    [([1.0, 1.1, 1.8], True, 0), ([1.8, 1.0], True, 1), ([1.0, 1.1, 1.0, 1.8], False, 1)],
+)
+def test_a_measurement_that_says_no_is_made_again(gains, expected, left, monkeypatch):
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    monkeypatch.setattr(cpu_bfloat16, "measured_gain", lambda: gains.pop(0))
+    assert cpu_bfloat16.is_faster.__wrapped__() == expected
+    assert len(gains) == left
+
+
 # The inner sizes of a run's products that are no multiple of 32: the words of two vocabularies (in
 # the backward pass), the masked positions of a batch, the tokens of a row, a layer of TinyBERT, and
 # the size of a head.
