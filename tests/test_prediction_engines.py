@@ -129,6 +129,8 @@ def test_spacy_learns_its_sentences_and_answers_as_a_process(folder, tmp_path, m
         "benchmarks.prediction", "--engine=spaCy", "--precision=float32", f"--folder={tmp_path}"
     )
     (turns,) = prediction.measure({"spaCy, float32": engine}, rounds=2).values()
+    spans = engine.ask("spans")
+    assert len(spans) == 8 and sum(map(len, spans)) == turns[-1].entities
     assert len(turns) == 2 and all(turn.seconds > 0 and turn.megabytes > 50 for turn in turns)
     assert engine.ask("test") == pytest.approx(score)
     engine.end()
@@ -153,3 +155,8 @@ def test_the_table_has_ratios_to_the_pipeline_in_the_same_format():
         "| spaCy, float32 | 100.00 | 10.00 | 84.00 | 7 | 100 |",
     ]
     assert "tfbio, bfloat16 to Hugging Face, bfloat16: 5.00, 1.25, 0.50" in lines[-1]
+
+
+def test_the_entities_of_both_formats_are_compared_by_abstract_and_span():
+    said = prediction.difference([[[0, 4], [6, 9]], [[0, 4]]], [[[0, 4]], [[0, 4], [5, 7], [8, 9]]])
+    assert "2 are the same" in said and "1 are in float32 alone, 2 in bfloat16 alone" in said
