@@ -177,9 +177,24 @@ class Dense(keras.layers.Layer):
 
         The result is in the compute dtype of Keras' policy (float32 or bfloat16 in a run).
         """
-        # Not `tf.nn.bias_add`, whose gradient on a CPU adds up bfloat16 rows in bfloat16: a sum of
-        # ones ends at 256. That of a sum is `tf.reduce_sum`, which adds up in float32.
-        return tf.matmul(inputs, self.kernel) + tf.convert_to_tensor(self.bias)
+        product, bias = tf.matmul(inputs, self.kernel), tf.convert_to_tensor(self.bias)
+        if target.is_tpu() or target.is_mesh():
+            return product + bias
+        return _add_bias(product, bias)
+
+
+@tf.custom_gradient
+def _add_bias(rows: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+    """Adds a bias to rows, as the operation that TensorFlow fuses into a product with GELU.
+
+    Its own gradient adds up bfloat16 rows in bfloat16 on a CPU, where a sum of ones ends at 256.
+    `tf.reduce_sum` adds them up in float32.
+    """
+
+    def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return upstream, tf.reduce_sum(upstream, axis=0)
+
+    return tf.nn.bias_add(rows, bias), gradient
 
 
 def precise_dtype() -> tf.DType:

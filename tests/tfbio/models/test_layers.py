@@ -1,12 +1,14 @@
-"""The gradients of an encoder's layers in bfloat16, against those in float32."""
+"""An encoder's layers: gradients in bfloat16 against float32, and what TensorFlow fuses."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
 
+from benchmarks import step_profile
 from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.training import cpu_bfloat16
 
 ROWS, LENGTH = 256, 128
 # Four documents in a row, as they are packed.
@@ -22,8 +24,8 @@ def policy_after():
     keras.mixed_precision.set_global_policy(before)
 
 
-def gradients(policy, packed):
-    """Returns the gradients of all weights, by their numbers and names."""
+def make(policy):
+    """Returns an encoder, and ids of tokens for it."""
     keras.mixed_precision.set_global_policy(policy)
     config = EncoderConfig(
         vocab_size=300,
@@ -37,10 +39,15 @@ def gradients(policy, packed):
         attention_probs_dropout_prob=0.0,
     )
     keras.utils.set_random_seed(0)
-    encoder = Encoder(config)
+    ids = np.random.default_rng(0).integers(5, 300, [ROWS, LENGTH]).astype(np.int32)
+    return Encoder(config), ids
+
+
+def gradients(policy, packed):
+    """Returns the gradients of all weights, by their numbers and names."""
+    encoder, ids = make(policy)
     variables = encoder.trainable_variables
-    random = np.random.default_rng(0)
-    ids = random.integers(5, 300, [ROWS, LENGTH]).astype(np.int32)
+    random = np.random.default_rng(1)
     upstream = random.normal(0.2, 1.0, [ROWS * LENGTH, 64]).astype(np.float32)
     places = {"document_ids": DOCUMENTS, "position_ids": POSITIONS} if packed else {}
 
@@ -73,3 +80,30 @@ def test_gradients_in_bfloat16_are_added_up_in_float32(policy_after, packed):
     for name, of_float32 in expected.items():
         distance = np.linalg.norm(found[name] - of_float32) / np.linalg.norm(of_float32)
         assert distance < 0.02, name
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_prediction_computes_gelu_in_its_product(policy_after, policy):
+    """TensorFlow fuses one form of a bias and of GELU; any other takes passes of its own.
+
+    It does not in a step of training, whose backward pass needs what is between.
+    """
+    if cpu_bfloat16.cuts_off_products():
+        pytest.skip("without AVX-512 TensorFlow may multiply without oneDNN, which fuses them")
+    encoder, ids = make(policy)
+    variables, ones = encoder.trainable_variables, tf.ones_like(ids)
+
+    @tf.function
+    def predict():
+        return encoder(ids, ones, 1 - ones)
+
+    @tf.function
+    def train():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(encoder(ids, ones, 1 - ones))
+        return [tf.convert_to_tensor(x) for x in tape.gradient(loss, variables)]
+
+    gelu = "erf, exp and tanh (GELU)"
+    for call, is_fused in ((predict, True), (train, False)):
+        call()
+        assert (step_profile.seconds_by_kind(call)[gelu] == 0) == is_fused
