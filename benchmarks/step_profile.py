@@ -1,12 +1,16 @@
-"""Says where the CPU time of a pretraining step goes, by TensorFlow's profiler.
+"""Says where the CPU time of a pretraining step or of prediction goes, by TensorFlow's profiler.
 
     python -m benchmarks.pretraining --shape=base_128 --folder=out/bench
     python -m benchmarks.step_profile --shape=base_128 --folder=out/bench --precision=bfloat16
+    python -m benchmarks.prediction --folder=out/prediction
+    python -m benchmarks.step_profile --shape=prediction --folder=out/prediction
 
-The step, and --folder with its examples, are those of `benchmarks.pretraining`. The profiler times
-each operation of some steps. The table adds these times up by what the operations do, and has their
-shares. Below it is the rate of the matrix products on one core, and how much faster a step would be
-if all else took no time. The profiler itself slows a step down a little.
+The step, and --folder with its examples, are those of `benchmarks.pretraining`. With
+--shape=prediction a step is 100 of the abstracts that `benchmarks.prediction` has in its folder,
+and tfbio's model there annotates them. The profiler times each operation of some steps. The table
+adds these times up by what the operations do, and has their shares. Below it is the rate of the
+matrix products on one core (of pretraining alone), and how much faster a step would be if all else
+took no time. The profiler itself slows a step down a little.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks import prediction_data, prediction_engines
 from benchmarks.command import PRECISIONS, Parser, count, run
 from benchmarks.pretraining import tfbio_engine
 from benchmarks.pretraining_shapes import SHAPES
@@ -25,6 +30,7 @@ from tfbio.base.manifests import read_manifest
 from tfbio.objectives import objective_cost
 
 WARM_UP = 3  # steps: the first ones trace the graph and touch the memory
+PREDICTION, ABSTRACTS = "prediction", 100
 PRODUCTS = "matrix products"
 ELSE = "all else"
 # What an operation does, by a pattern of its name in the graph and its type. The first one counts.
@@ -82,13 +88,13 @@ def seconds_by_kind(work: Callable[[], object]) -> Counter[str]:
     return seconds
 
 
-def table(seconds: Counter[str], steps: int, flops: float) -> list[str]:
+def table(seconds: Counter[str], steps: int, flops: float = 0) -> list[str]:
     """Makes the lines of the table.
 
     Args:
       seconds: those of all steps.
       steps: how many.
-      flops: of the matrix products of a step.
+      flops: of the matrix products of a step; 0 where they are not known.
     """
     whole = seconds.total()
     lines = ["| operations | CPU ms a step | share |", "|---|--:|--:|"]
@@ -96,37 +102,61 @@ def table(seconds: Counter[str], steps: int, flops: float) -> list[str]:
         lines.append(f"| {kind} | {1000 * spent / steps:,.1f} | {spent / whole:.1%} |")
     lines.append(f"| together | {1000 * whole / steps:,.1f} | |")
     products = seconds[PRODUCTS]
-    rate, limit = flops * steps / products / 1e9, whole / products
-    return [
-        *lines,
-        "",
-        f"The products run at {rate:.0f} GFLOP/s on a core. If nothing else took time, a step "
-        f"would be {limit:.2f} times as fast.",
-    ]
+    rate = f"The products run at {flops * steps / products / 1e9:.0f} GFLOP/s on a core. "
+    limit = f"If nothing else took time, a step would be {whole / products:.2f} times as fast."
+    return [*lines, "", rate * bool(flops) + limit]
+
+
+def pretraining(name: str, folder: Path, precision: str, steps: int) -> list[str]:
+    """Profiles steps of pretraining; returns the lines of the table."""
+    shape = SHAPES[name]
+    if not (folder / shape.examples).is_dir():
+        raise UserError(
+            f"--folder={folder} has no {shape.examples}: give that of `python -m "
+            f"benchmarks.pretraining --shape={name} --folder=...`."
+        )
+    train = tfbio_engine(shape, folder, precision)
+    train(WARM_UP)
+    seconds = seconds_by_kind(lambda: train(steps))
+    vocab_size = read_manifest(str(folder / shape.examples), "examples").settings["vocab_size"]
+    settings = shape.config(vocab_size)
+    flops = shape.batch_size * objective_cost.example_flops(settings, shape.sequence_length)
+    return table(seconds, steps, flops)
+
+
+def prediction(folder: Path, precision: str, steps: int) -> list[str]:
+    """Profiles the annotation of abstracts; returns the lines of the table."""
+    if not (folder / "abstracts.json").is_file():
+        raise UserError(
+            f"--folder={folder} has no abstracts.json: give that of `python -m "
+            "benchmarks.prediction --folder=...`."
+        )
+    texts = prediction_data.read(folder, "abstracts").first(ABSTRACTS)
+    own = prediction_engines.ENGINES["tfbio"]
+    annotate = own.make(folder, precision, prediction_engines.Options())
+    annotate(texts)
+
+    def work() -> None:
+        for _ in range(steps):
+            annotate(texts)
+
+    return table(seconds_by_kind(work), steps)
 
 
 def main() -> None:
     """Runs the command; see above."""
     parser = Parser(__doc__)
-    parser.add_argument("--shape", choices=SHAPES, required=True, help="the model and the batch")
-    parser.add_argument("--folder", required=True, help="that of benchmarks.pretraining")
+    parser.add_argument(
+        "--shape", choices=[*SHAPES, PREDICTION], required=True, help="the model and the batch"
+    )
+    parser.add_argument("--folder", required=True, help="that of the other benchmark")
     parser.add_argument("--precision", choices=PRECISIONS, default="float32")
     parser.add_argument("--steps", type=count, default=5, help="how many are profiled (default: 5)")
     flags = parser.parse_args()
-    shape, folder = SHAPES[flags.shape], Path(flags.folder)
-    if not (folder / shape.examples).is_dir():
-        raise UserError(
-            f"--folder={folder} has no {shape.examples}: give that of `python -m "
-            f"benchmarks.pretraining --shape={flags.shape} --folder=...`."
-        )
-    train = tfbio_engine(shape, folder, flags.precision)
-    train(WARM_UP)
-    seconds = seconds_by_kind(lambda: train(flags.steps))
-    vocab_size = read_manifest(str(folder / shape.examples), "examples").settings["vocab_size"]
-    settings = shape.config(vocab_size)
-    flops = shape.batch_size * objective_cost.example_flops(settings, shape.sequence_length)
+    own = (Path(flags.folder), flags.precision, flags.steps)
+    lines = prediction(*own) if flags.shape == PREDICTION else pretraining(flags.shape, *own)
     print(f"\n## {flags.shape}, {flags.precision}\n")
-    print("\n".join(table(seconds, flags.steps, flops)))
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

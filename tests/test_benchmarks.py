@@ -89,6 +89,11 @@ def test_a_package_that_is_missing_is_named(benchmark, examples_folder, tmp_path
             "--shape=base_128 --folder=nowhere",
             "--folder=nowhere has no examples_128: give that of `python -m benchmarks.pretraining",
         ),
+        (
+            "step_profile",
+            "--shape=prediction --folder=nowhere",
+            "--folder=nowhere has no abstracts.json: give that of `python -m benchmarks.prediction",
+        ),
         ("sentence_pairs", "--examples=nowhere --output=new", "nowhere"),
         ("sentence_pairs", "--examples=nowhere", "arguments are required: --output: see --help"),
         ("input_pipeline", "--examples=nowhere", "nowhere"),

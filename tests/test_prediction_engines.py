@@ -5,7 +5,14 @@ import shutil
 
 import pytest
 
-from benchmarks import engine_process, prediction, prediction_data, prediction_engines, spacy_ner
+from benchmarks import (
+    engine_process,
+    prediction,
+    prediction_data,
+    prediction_engines,
+    spacy_ner,
+    step_profile,
+)
 from benchmarks.prediction import Turn
 from benchmarks.prediction_data import Texts
 from benchmarks.prediction_engines import ENGINES, Options
@@ -90,6 +97,12 @@ def test_engines_with_the_same_weights_find_the_same_spans(folder):
     assert {"autocast": True} in changes("bfloat16") and {"autocast": True} not in changes(
         "float32"
     )
+
+
+def test_the_profile_of_prediction_has_the_products_of_the_model(folder):
+    lines = step_profile.prediction(folder, "float32", steps=2)
+    assert any(line.startswith("| matrix products |") for line in lines)
+    assert lines[-1].startswith("If nothing else took time, a step would be ")
 
 
 def test_spacy_learns_its_sentences_and_answers_as_a_process(folder, tmp_path, monkeypatch):
