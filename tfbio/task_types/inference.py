@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent import futures
 from functools import partial
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -111,7 +113,8 @@ class Inference:
         # Every batch has long and short windows alike, so that one shape serves nearly all.
         order = np.argsort(-lengths, kind="stable")
         outputs: list[np.ndarray] = [np.empty(0)] * len(lengths)
-        for number in range(num_batches):
+
+        def compute(number: int) -> list[tuple[packing.Part, np.ndarray]]:
             chosen = order[number::num_batches]
             chosen = np.pad(chosen, (0, size - len(chosen)), mode="edge")
             # And so has every replica's share.
@@ -124,8 +127,10 @@ class Inference:
                 self._predict_step.get_concrete_function(specs, with_probabilities)
             found = self._predict_step(batch, with_probabilities)
             results = distribution.all_results(self.strategy, found)
-            for part, values in zip(parts, results, strict=True):
-                values = values.numpy()
+            return [(part, values.numpy()) for part, values in zip(parts, results, strict=True)]
+
+        for number, computed in enumerate(self._each(compute, num_batches)):
+            for part, values in computed:
                 for number_in_part, window in enumerate(part.windows):
                     if self.task_type.of_tokens:
                         first = part.arrays["first"][number_in_part]
@@ -134,6 +139,19 @@ class Inference:
                         outputs[window] = values[number_in_part]
             done(len(lengths) * (number + 1) // num_batches)
         return outputs
+
+    def _each(self, compute: Callable[[int], Any], number_of_batches: int) -> Iterator[Any]:
+        """Yields what a function makes of the number of each batch, in their order.
+
+        On a CPU it works on two batches at the same time: where the operations of one leave a core
+        idle, those of the other go on. The results do not depend on it.
+        """
+        devices = self.strategy.extended.worker_devices
+        if len(devices) > 1 or "CPU" not in devices[0].upper():
+            yield from map(compute, range(number_of_batches))
+            return
+        with futures.ThreadPoolExecutor(2) as pool:
+            yield from pool.map(compute, range(number_of_batches))
 
     @tf.function
     @tf.autograph.experimental.do_not_convert
