@@ -114,6 +114,8 @@ class Inference:
         order = np.argsort(-lengths, kind="stable")
         outputs: list[np.ndarray] = [np.empty(0)] * len(lengths)
 
+        step = self._predict_step  # made here, once: the threads below share it
+
         def compute(number: int) -> list[tuple[packing.Part, np.ndarray]]:
             chosen = order[number::num_batches]
             chosen = np.pad(chosen, (0, size - len(chosen)), mode="edge")
@@ -124,8 +126,8 @@ class Inference:
             if self.any_shape:
                 # Calls take the graph that there is already for arrays of this rank.
                 specs = {x: tf.TensorSpec([None] * y.shape.rank, y.dtype) for x, y in batch.items()}
-                self._predict_step.get_concrete_function(specs, with_probabilities)
-            found = self._predict_step(batch, with_probabilities)
+                step.get_concrete_function(specs, with_probabilities)
+            found = step(batch, with_probabilities)
             results = distribution.all_results(self.strategy, found)
             return [(part, values.numpy()) for part, values in zip(parts, results, strict=True)]
 
@@ -143,15 +145,17 @@ class Inference:
     def _each(self, compute: Callable[[int], Any], number_of_batches: int) -> Iterator[Any]:
         """Yields what a function makes of the number of each batch, in their order.
 
-        On a CPU it works on two batches at the same time: where the operations of one leave a core
-        idle, those of the other go on. The results do not depend on it.
+        On one CPU it works on two batches at the same time: where the operations of one leave a
+        core idle, those of the other go on. The results do not depend on it.
         """
-        devices = self.strategy.extended.worker_devices
-        if len(devices) > 1 or "CPU" not in devices[0].upper():
+        # Others must not: several workers have to meet at the same batch, and a mesh, which is a
+        # subclass, traces one graph at a time.
+        is_one = type(self.strategy) is tf.distribute.OneDeviceStrategy
+        if is_one and "CPU" in self.strategy.extended.worker_devices[0].upper():
+            with futures.ThreadPoolExecutor(2) as pool:
+                yield from pool.map(compute, range(number_of_batches))
+        else:
             yield from map(compute, range(number_of_batches))
-            return
-        with futures.ThreadPoolExecutor(2) as pool:
-            yield from pool.map(compute, range(number_of_batches))
 
     @tf.function
     @tf.autograph.experimental.do_not_convert
