@@ -9,8 +9,9 @@ The step, and --folder with its examples, are those of `benchmarks.pretraining`.
 --shape=prediction a step is 100 of the abstracts that `benchmarks.prediction` has in its folder,
 and tfbio's model there annotates them. The profiler times each operation of some steps. The table
 adds these times up by what the operations do, and has their shares. Below it is the rate of the
-matrix products on one core (of pretraining alone), and how much faster a step would be if all else
-took no time. The profiler itself slows a step down a little.
+matrix products on one core, and how much faster a step would be if all else took no time. Of
+prediction, in which the cores share an operation, it has the shares alone. The profiler itself
+slows a step down a little.
 """
 
 from __future__ import annotations
@@ -88,13 +89,13 @@ def seconds_by_kind(work: Callable[[], object]) -> Counter[str]:
     return seconds
 
 
-def table(seconds: Counter[str], steps: int, flops: float = 0) -> list[str]:
+def table(seconds: Counter[str], steps: int, flops: float) -> list[str]:
     """Makes the lines of the table.
 
     Args:
       seconds: those of all steps.
       steps: how many.
-      flops: of the matrix products of a step; 0 where they are not known.
+      flops: of the matrix products of a step.
     """
     whole = seconds.total()
     lines = ["| operations | CPU ms a step | share |", "|---|--:|--:|"]
@@ -102,9 +103,20 @@ def table(seconds: Counter[str], steps: int, flops: float = 0) -> list[str]:
         lines.append(f"| {kind} | {1000 * spent / steps:,.1f} | {spent / whole:.1%} |")
     lines.append(f"| together | {1000 * whole / steps:,.1f} | |")
     products = seconds[PRODUCTS]
-    rate = f"The products run at {flops * steps / products / 1e9:.0f} GFLOP/s on a core. "
-    limit = f"If nothing else took time, a step would be {whole / products:.2f} times as fast."
-    return [*lines, "", rate * bool(flops) + limit]
+    rate, limit = flops * steps / products / 1e9, whole / products
+    return [
+        *lines,
+        "",
+        f"The products run at {rate:.0f} GFLOP/s on a core. If nothing else took time, a step "
+        f"would be {limit:.2f} times as fast.",
+    ]
+
+
+def table_of_shares(seconds: Counter[str]) -> list[str]:
+    """Makes the lines of a table without times, for operations that cores share."""
+    whole = seconds.total()
+    lines = [f"| {kind} | {spent / whole:.1%} |" for kind, spent in seconds.most_common()]
+    return ["| operations | share |", "|---|--:|", *lines]
 
 
 def pretraining(name: str, folder: Path, precision: str, steps: int) -> list[str]:
@@ -140,7 +152,7 @@ def prediction(folder: Path, precision: str, steps: int) -> list[str]:
         for _ in range(steps):
             annotate(texts)
 
-    return table(seconds_by_kind(work), steps)
+    return table_of_shares(seconds_by_kind(work))
 
 
 def main() -> None:
