@@ -1,4 +1,4 @@
-"""How inference works on its batches; what it computes is tested with each type of task."""
+"""Tests that inference works on its batches in order; each type of task tests what it computes."""
 
 import threading
 from types import SimpleNamespace
