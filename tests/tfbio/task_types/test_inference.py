@@ -24,7 +24,7 @@ def test_a_cpu_works_on_two_batches_at_the_same_time():
 
 
 class Subclass(tf.distribute.OneDeviceStrategy):
-    """As `MeshStrategy` is one, and TensorFlow's for a worker of several in its way."""
+    """Stands for `MeshStrategy`, which is a subclass, too."""
 
 
 @pytest.mark.parametrize(
