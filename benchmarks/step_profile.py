@@ -40,6 +40,7 @@ KINDS = {
     "Adam, weight decay and clipping": r"(^|/)(Adam|global_norm)/",
     "casts": r":Cast$",
     "softmax": r":_?(Mkl)?Softmax$",
+    "LayerNorm as one operation": r":_MklLayerNorm$",
     "erf, exp and tanh (GELU)": r":(Erf|Exp|Tanh)$",
     "random numbers": r":(Stateless)?Random\w*$",
     "transpositions and copies": r":(_?MklTranspose|Transpose|Concat\w*|Split\w*|Pad|Tile|Slice)$",

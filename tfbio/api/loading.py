@@ -148,11 +148,12 @@ class Model:
         # TensorFlow reads it when it is imported. It calls a missing GPU an error.
         if "tensorflow" not in sys.modules:
             os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-        from tfbio.training import precision
+        from tfbio.training import onednn, precision
         from tfbio.weights import fine_tuned
 
         self.settings = settings
         self.predictor: Predictor | None = None
+        self._strategy = _one_device()
         with streams.LOCK, precision.own_policy():
             if fine_tuned.is_one(path):
                 self.path = fine_tuned.find_trial(path, say=lambda line: None)
@@ -160,7 +161,7 @@ class Model:
             else:
                 self.path = path
                 self._load_encoder()
-            self._vectors = _graph_of(self.encoder)
+            self._vectors = _graph_of(self.encoder, onednn.form_of_prediction(self._strategy))
         self.max_length = self.encoder.config.max_sequence_length
 
     @property
@@ -189,9 +190,7 @@ class Model:
         from tfbio.weights import fine_tuned
 
         settings = fine_tuned.read_settings(self.path)
-        self.predictor = Predictor(
-            self.path, settings, _one_device(), self._overrides(), any_shape=True
-        )
+        self.predictor = Predictor(self.path, settings, self._strategy, self._overrides())
         self.encoder = self.predictor.inference.model.encoder
         self.tokenizer = self.predictor.tokenizer
         self._run = self.predictor.config.run
@@ -218,12 +217,11 @@ class Model:
                 f"{vocabulary} has {self.tokenizer.vocab_size} tokens, but the encoder was made for"
                 f" {shape.vocab_size}: it is not the one it was trained with."
             )
-        strategy = _one_device()
         self.precision = precision.set_precision(
-            self._run.precision, strategy, shape.hidden_size
+            self._run.precision, self._strategy, shape.hidden_size
         ).name
-        distribution.optimize_for(self._run.optimize_for, strategy)
-        with strategy.scope(), restored_weights():
+        distribution.optimize_for(self._run.optimize_for, self._strategy)
+        with self._strategy.scope(), restored_weights():
             self.encoder = Encoder(shape)
         checkpoint_weights.restore_encoder(self.path, self.encoder)
 
@@ -379,7 +377,7 @@ def _one_device() -> tf.distribute.Strategy:
         return tf.distribute.OneDeviceStrategy("/gpu:0" if has_gpu else "/cpu:0")
 
 
-def _graph_of(encoder: Encoder) -> Callable[[np.ndarray, np.ndarray], tf.Tensor]:
+def _graph_of(encoder: Encoder, form: Callable) -> Callable[[np.ndarray, np.ndarray], tf.Tensor]:
     """Returns a function of ids and mask, int32 [texts, length], that computes the last layer."""
     import tensorflow as tf
 
@@ -388,7 +386,8 @@ def _graph_of(encoder: Encoder) -> Callable[[np.ndarray, np.ndarray], tf.Tensor]
 
     @tf.function(input_signature=[spec, spec], autograph=False)
     def vectors(ids: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        return tf.cast(encoder(ids, mask, tf.zeros_like(ids)), tf.float32)
+        with form():
+            return tf.cast(encoder(ids, mask, tf.zeros_like(ids)), tf.float32)
 
     return vectors
 

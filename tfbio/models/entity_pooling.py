@@ -37,7 +37,7 @@ def pool(vectors: tf.Tensor, batch: dict[str, tf.Tensor], mean: bool) -> tf.Tens
         entities = tf.reduce_sum(tokens * weights, axis=2) / tf.reduce_sum(weights, axis=2)
     else:
         entities = tf.reduce_max(tokens, axis=2)
-    return tf.reshape(entities, [entities.shape[0], 2 * vectors.shape[-1]])
+    return tf.reshape(entities, [shape_of(entities)[0], 2 * vectors.shape[-1]])
 
 
 def _pool_by_number(vectors: tf.Tensor, batch: dict[str, tf.Tensor], mean: bool) -> tf.Tensor:

@@ -229,6 +229,8 @@ class LayerNorm(keras.layers.Layer):
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Normalises rows: any float [rows, size] -> [rows, size] of the same dtype."""
+        if target.is_onednn_prediction():
+            return _onednn_layer_norm(inputs, self.gamma, self.beta, self.epsilon)
         rows, gamma, beta = (tf.cast(x, precise_dtype()) for x in (inputs, self.gamma, self.beta))
         return tf.cast(_layer_norm(rows, gamma, beta, self.epsilon), inputs.dtype)
 
@@ -259,6 +261,23 @@ def _layer_norm(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: f
         return normalised * gamma + beta, gradient
 
     return normalise(inputs, gamma, beta)
+
+
+def _onednn_layer_norm(
+    inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float
+) -> tf.Tensor:
+    """Computes LayerNorm in the only form that TensorFlow 2.20 makes one operation of oneDNN's.
+
+    It is that of Keras' LayerNormalization: a batch normalisation whose channels are the rows. The
+    graph must not know how many they are, or it folds the ones and zeros that the form has.
+    """
+    rows, size = shape_of(inputs)
+    channels = tf.reshape(inputs, [1, rows, size, 1])
+    normalised, *_ = tf.compat.v1.nn.fused_batch_norm(
+        channels, tf.ones([rows]), tf.zeros([rows]), epsilon=epsilon, data_format="NCHW"
+    )
+    gamma, beta = (tf.cast(x, inputs.dtype) for x in (gamma, beta))
+    return tf.reshape(normalised, [rows, size]) * gamma + beta
 
 
 def shape_of(tensor: tf.Tensor) -> list[int | tf.Tensor]:

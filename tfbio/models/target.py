@@ -1,13 +1,14 @@
 """Tells the layers which form of a computation to take: that for CPUs and GPUs, or for TPUs.
 
 A run sets it once at its start, like Keras' policy for precision. There is a third form for a mesh
-of devices that share one model (`training.mesh`).
+of devices that share one model (`training.mesh`), and a fourth for predictions with oneDNN, with
+which TensorFlow computes on x86 CPUs.
 """
 
 import contextlib
 from collections.abc import Iterator
 
-_is_tpu = _is_mesh = False
+_is_tpu = _is_mesh = _is_onednn_prediction = False
 
 
 def set_tpu(chosen: bool) -> None:
@@ -47,3 +48,26 @@ def mesh() -> Iterator[None]:
 def is_mesh() -> bool:
     """Returns True if graphs are for a mesh of devices, in a `with` block of `mesh`."""
     return _is_mesh
+
+
+@contextlib.contextmanager
+def onednn_prediction() -> Iterator[None]:
+    """Makes all graphs that are traced in a `with` block graphs for predictions with oneDNN.
+
+    Layers then take the forms that TensorFlow hands over to oneDNN as one operation. They have no
+    gradient of their own, and need a dimension of rows that the graph does not know.
+
+    Yields:
+      Nothing.
+    """
+    global _is_onednn_prediction
+    before, _is_onednn_prediction = _is_onednn_prediction, True
+    try:
+        yield
+    finally:
+        _is_onednn_prediction = before
+
+
+def is_onednn_prediction() -> bool:
+    """Returns True if graphs are for predictions with oneDNN, in a block of `onednn_prediction`."""
+    return _is_onednn_prediction

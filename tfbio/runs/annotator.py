@@ -54,10 +54,7 @@ class Annotator:
                 f"--model={model} takes {settings.trained_on.new_text}: --output_dir is for models "
                 "that find entities; give --output."
             )
-        # One graph for all shapes: thousands of files have a new one again and again, each of which
-        # would be traced, and stay in memory.
-        any_shape = strategy.num_replicas_in_sync == 1
-        self._predictor = Predictor(trial, settings, strategy, [*overrides], any_shape)
+        self._predictor = Predictor(trial, settings, strategy, [*overrides])
         self.facts = ModelFacts(
             checkpoint_source.sha256_of_weights(trial),
             self._predictor.precision.name,

@@ -63,7 +63,6 @@ class Predictor:
       settings: the settings of the run, see `fine_tuned.read_settings`.
       strategy: where to compute.
       overrides: "name=value" each, for settings of the run such as run.eval_batch_size.
-      any_shape: True for one graph for all batches, see `Inference`.
 
     Attributes:
       config: the settings, a `FinetuningConfig` with the overrides.
@@ -85,7 +84,6 @@ class Predictor:
         settings: RunConfig,
         strategy: tf.distribute.Strategy,
         overrides: Sequence[str] = (),
-        any_shape: bool = False,
     ):
         encoder = checkpoint_settings.read_encoder_config(trial)
         self.config = config_for_new_text(settings, overrides)
@@ -110,9 +108,7 @@ class Predictor:
                     self.config, encoder, self.task_type, pad_id, strategy
                 )
             else:
-                self.inference = Inference(
-                    self.config, encoder, self.task_type, pad_id, strategy, any_shape
-                )
+                self.inference = Inference(self.config, encoder, self.task_type, pad_id, strategy)
         restore(trial, self.inference.model)
 
     def annotate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from tfbio.task_types.common_settings import CommonSettings
 from tfbio.task_types.features import Features
 from tfbio.task_types.fixed_shapes import Shape
 from tfbio.task_types.task_type import TaskType
-from tfbio.training import distribution
+from tfbio.training import distribution, onednn
 
 # Batches of one call, where their shape is fixed.
 _PREDICTED_AT_ONCE = 8
@@ -57,11 +58,9 @@ class Inference:
       task_type: the type of the task.
       pad_id: the id of [PAD].
       strategy: the strategy to compute with.
-      any_shape: True to trace one graph for batches of all shapes, on one CPU or GPU. Otherwise
-        there is a graph for each shape: texts that come one by one have many.
 
     Attributes:
-      config, encoder_config, task_type, pad_id, strategy, any_shape: as given.
+      config, encoder_config, task_type, pad_id, strategy: as given.
       model: the `TaskModel`, made under the strategy.
     """
 
@@ -72,10 +71,12 @@ class Inference:
         task_type: TaskType,
         pad_id: int,
         strategy: tf.distribute.Strategy,
-        any_shape: bool = False,
     ):
         self.config, self.encoder_config, self.task_type = config, encoder_config, task_type
-        self.pad_id, self.strategy, self.any_shape = pad_id, strategy, any_shape
+        self.pad_id, self.strategy = pad_id, strategy
+        # oneDNN's form needs a number of rows that the graph does not know.
+        fixed = self.fixed_shapes
+        self._form = contextlib.nullcontext if fixed else onednn.form_of_prediction(strategy)
         with strategy.scope():
             self.model = make_model(encoder_config, task_type, config)
 
@@ -123,8 +124,9 @@ class Inference:
             chosen = np.concatenate([chosen[replica::replicas] for replica in range(replicas)])
             parts = packer.batch(chosen)
             batch = self._distribute(parts)
-            if self.any_shape:
-                # Calls take the graph that there is already for arrays of this rank.
+            if distribution.is_one_device(self.strategy):
+                # One graph for all shapes: texts that come one by one have many. Calls take the
+                # graph that there is already for arrays of this rank.
                 specs = {x: tf.TensorSpec([None] * y.shape.rank, y.dtype) for x, y in batch.items()}
                 step.get_concrete_function(specs, with_probabilities)
             found = step(batch, with_probabilities)
@@ -148,10 +150,8 @@ class Inference:
         On one CPU it works on two batches at the same time: where the operations of one leave a
         core idle, those of the other go on. The results do not depend on it.
         """
-        # Others must not: several workers have to meet at the same batch, and a mesh, which is a
-        # subclass, traces one graph at a time.
-        is_one = type(self.strategy) is tf.distribute.OneDeviceStrategy
-        if is_one and "CPU" in self.strategy.extended.worker_devices[0].upper():
+        # Several workers have to meet at the same batch, and a mesh traces one graph at a time.
+        if distribution.is_one_device(self.strategy, "CPU"):
             with futures.ThreadPoolExecutor(2) as pool:
                 yield from pool.map(compute, range(number_of_batches))
         else:
@@ -172,7 +172,8 @@ class Inference:
     def _replica_outputs(
         self, batch: dict[str, tf.Tensor], with_probabilities: bool = False
     ) -> tf.Tensor:
-        logits = self.model(batch)
+        with self._form():
+            logits = self.model(batch)
         found = self.task_type.outputs(logits, batch)
         if with_probabilities:
             shares = self.task_type.probabilities(logits, batch)

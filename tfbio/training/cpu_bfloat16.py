@@ -64,16 +64,19 @@ def _flags(cpuinfo: str) -> set[str]:
     return set(line.partition(":")[2].split())
 
 
+def may_use_avx512() -> bool:
+    """Returns True if the environment does not keep oneDNN from AVX-512 (ONEDNN_MAX_CPU_ISA)."""
+    limit = os.environ.get("ONEDNN_MAX_CPU_ISA", os.environ.get("DNNL_MAX_CPU_ISA", ""))
+    return limit.upper() not in _WITHOUT_AVX512
+
+
 @functools.cache
 def is_faster() -> bool:
     """Returns True if TensorFlow multiplies bfloat16 faster than float32 on the CPU.
 
     The result holds for the process. Call it after the threads of TensorFlow are set.
     """
-    limit = os.environ.get("ONEDNN_MAX_CPU_ISA", os.environ.get("DNNL_MAX_CPU_ISA", ""))
-    return limit.upper() not in _WITHOUT_AVX512 and any(
-        measured_gain() >= _LEAST_GAIN for _ in range(_MEASUREMENTS)
-    )
+    return may_use_avx512() and any(measured_gain() >= _LEAST_GAIN for _ in range(_MEASUREMENTS))
 
 
 def measured_gain(seconds: float = 0.25) -> float:

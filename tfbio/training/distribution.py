@@ -287,6 +287,20 @@ def all_results(
     return list(strategy.experimental_local_results(values))
 
 
+def is_one_device(strategy: tf.distribute.Strategy, kind: str = "") -> bool:
+    """Returns True if a strategy computes on one device of this process.
+
+    A mesh of devices is none, though its strategy has one.
+
+    Args:
+      strategy: the strategy to compute with.
+      kind: "CPU" or "GPU" for a device of that kind; "" for any.
+    """
+    return type(strategy) is tf.distribute.OneDeviceStrategy and (
+        kind in strategy.extended.worker_devices[0].upper()
+    )
+
+
 def wait_for_all(strategy: tf.distribute.Strategy) -> None:
     """Waits until every worker of the strategy is here, and returns nothing; one alone goes on."""
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):

@@ -1,5 +1,7 @@
 """An encoder's layers: gradients in bfloat16 against float32, and what TensorFlow fuses."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,6 +9,7 @@ import tf_keras as keras
 from tensorflow.python.framework import test_util
 
 from benchmarks import step_profile
+from tfbio.models import target
 from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.training import cpu_bfloat16
@@ -83,16 +86,28 @@ def test_gradients_in_bfloat16_are_added_up_in_float32(policy_after, packed):
         assert distance < 0.02, name
 
 
+def skip_without_onednn(policy):
+    """Skips a test of what TensorFlow hands over to oneDNN, where it does not."""
+    if not test_util.IsMklEnabled():
+        pytest.skip("TensorFlow computes without oneDNN here")
+    if policy != "float32" and cpu_bfloat16.cuts_off_products():
+        pytest.skip("oneDNN has no bfloat16 on this CPU")
+
+
+def profile(call):
+    """Returns the seconds of a call's operations by their kind, and its result."""
+    with tf.device("/cpu:0"):
+        result = call()
+        return step_profile.seconds_by_kind(call), result
+
+
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
 def test_prediction_computes_gelu_in_its_product(policy_after, policy):
     """TensorFlow fuses one form of a bias and of GELU; any other takes passes of its own.
 
     It does not in a step of training, whose backward pass needs what is between.
     """
-    if not test_util.IsMklEnabled():
-        pytest.skip("TensorFlow multiplies without oneDNN here, which fuses them")
-    if policy != "float32" and cpu_bfloat16.cuts_off_products():
-        pytest.skip("oneDNN has no bfloat16 on this CPU")
+    skip_without_onednn(policy)
     encoder, ids = make(policy)
     variables, ones = encoder.trainable_variables, tf.ones_like(ids)
 
@@ -108,7 +123,32 @@ def test_prediction_computes_gelu_in_its_product(policy_after, policy):
 
     gelu = "erf, exp and tanh (GELU)"
     for call, is_fused in ((predict, True), (train, False)):
-        with tf.device("/cpu:0"):
-            call()
-            seconds = step_profile.seconds_by_kind(call)
-        assert (seconds[gelu] == 0) == is_fused
+        assert (profile(call)[0][gelu] == 0) == is_fused
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_prediction_with_onednn_has_one_operation_for_layer_norm(policy_after, policy):
+    """The numbers are the same as without, but for rounding."""
+    skip_without_onednn(policy)
+    encoder, ids = make(policy)
+    random = np.random.default_rng(2)
+    for each in encoder.trainable_variables:  # biases and LayerNorms start at 0 and 1
+        each.assign_add(random.normal(0, 0.1, each.shape))
+
+    def graph(form):
+        @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
+        def predict(ids):
+            ones = tf.ones_like(ids)
+            with form:
+                return tf.cast(encoder(ids, ones, 1 - ones), tf.float32)
+
+        return predict
+
+    means, one = "sums and means", "LayerNorm as one operation"
+    seconds, expected = profile(lambda: graph(contextlib.nullcontext())(ids))
+    assert seconds[means] > 0 and seconds[one] == 0
+    predict = graph(target.onednn_prediction())
+    seconds, found = profile(lambda: predict(ids))
+    assert seconds[means] == 0 and seconds[one] > 0
+    distance = np.linalg.norm(found - expected) / np.linalg.norm(expected)
+    assert distance < (1e-6 if policy == "float32" else 0.02)

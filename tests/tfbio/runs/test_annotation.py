@@ -20,6 +20,7 @@ from tfbio.base.errors import DataError, UsageError, UserError
 from tfbio.formats.annotated_documents import FormatError
 from tfbio.runs import annotation, annotation_processes, predict
 from tfbio.runs.annotated_file import AnnotationSettings
+from tfbio.training.precision import own_policy
 
 ROOT = Path(__file__).parents[3]
 TEXTS = ("The cells of patients.", "Results were better. A study of mice.", "No effect, of it.")
@@ -49,6 +50,12 @@ def inputs(tmp_path):
     whole = (folder / "cut.xml.gz").read_bytes()
     (folder / "cut.xml.gz").write_bytes(whole[:-200])
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _policy_is_put_back():
+    with own_policy():
+        yield
 
 
 @pytest.fixture
@@ -144,10 +151,13 @@ def test_each_file_has_the_entities_of_a_prediction_of_it(trial, inputs, cpu, tm
     assert sorted(files_of(out)) == sorted(after)
 
 
-def test_processes_and_the_order_of_the_files_change_no_byte(trial, inputs, cpu, tmp_path):
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_processes_and_the_order_of_the_files_change_no_byte(
+    trial, inputs, cpu, tmp_path, precision
+):
     write_citations(inputs / "d.xml", range(70, 90))
     given = [str(inputs / name) for name in ("a.xml.gz", "b.xml.gz", "c.xml", "d.xml")]
-    settings = AnnotationSettings(trial)
+    settings = AnnotationSettings(trial, overrides=(f"run.precision={precision}",))
     annotation.annotate(settings, given, str(tmp_path / "one"), strategy=cpu, processes=1)
     expected = files_of(tmp_path / "one")
     assert len(expected) == 5
@@ -157,10 +167,12 @@ def test_processes_and_the_order_of_the_files_change_no_byte(trial, inputs, cpu,
         assert files_of(out) == expected
 
 
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_a_process_that_dies_loses_its_file_alone(
-    trial, inputs, cpu, tmp_path, monkeypatch, capsys
+    trial, inputs, cpu, tmp_path, monkeypatch, capsys, precision
 ):
     """Two processes; the one that is first to annotate something is killed."""
+    overrides = (f"run.precision={precision}",)
     workers, killed = [], []
 
     class Worker(annotation_processes._Worker):
@@ -181,7 +193,7 @@ def test_a_process_that_dies_loses_its_file_alone(
         patch.setattr(annotation, "_Run", Run)
         with pytest.raises(UserError, match=r"a process died at \S+ \(exit code -9\)") as error:
             annotation.annotate(
-                AnnotationSettings(trial, compress=True),
+                AnnotationSettings(trial, compress=True, overrides=overrides),
                 [str(inputs)],
                 str(tmp_path / "several"),
                 strategy=never,
@@ -198,7 +210,7 @@ def test_a_process_that_dies_loses_its_file_alone(
     capsys.readouterr()
     for name in ("several", "one"):
         annotation.annotate(
-            AnnotationSettings(trial, compress=True),
+            AnnotationSettings(trial, compress=True, overrides=overrides),
             [str(inputs / "*")],
             str(tmp_path / name),
             strategy=cpu,
@@ -210,6 +222,23 @@ def test_a_process_that_dies_loses_its_file_alone(
     assert names < set(files_of(several))
     lines = gzip.decompress((several / "a.jsonl.gz").read_bytes()).splitlines()
     assert [json.loads(line)["id"] for line in lines] == [str(n) for n in range(1, 40)]
+
+
+def test_thousands_of_files(trial, cpu, tmp_path, capsys):
+    """Each is an output of its own; a second run finds them all complete."""
+    folder, out, count = tmp_path / "texts", tmp_path / "found", 2_000
+    folder.mkdir()
+    for number in range(count):
+        (folder / f"{number:04d}.txt").write_text(f"{TEXTS[number % 3]} {number}")
+    settings = AnnotationSettings(trial)
+    annotation.annotate(settings, [str(folder)], str(out), strategy=cpu, processes=1)
+    assert f"{count:,} document(s) of {count:,} file(s) (0 left out)" in capsys.readouterr().out
+    assert len(list(out.glob("*.jsonl"))) == count
+    for number in (0, 999, count - 1):
+        (line,) = (out / f"{number:04d}.jsonl").read_text().splitlines()
+        assert json.loads(line)["text"] == f"{TEXTS[number % 3]} {number}"
+    annotation.annotate(settings, [str(folder)], str(out), strategy=never)
+    assert "found is complete" in capsys.readouterr().out
 
 
 def processes_of(session):

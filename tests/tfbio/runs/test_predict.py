@@ -10,6 +10,7 @@ import bioc
 import pytest
 from sklearn.metrics import f1_score
 
+import tfbio
 from tests import reference
 from tests.blurb_files import FOLDERS, first_lines
 from tfbio.base.errors import UserError
@@ -289,6 +290,7 @@ def test_relations_are_seen_as_in_training(fine_tuned, cpu, tmp_path):
     lines = Path(folder, "trial_0", "test_predictions.tsv").read_text().splitlines()[1:]
     assert found == [line.split("\t")[2] for line in lines] and len(found) == 18
     assert set(found) == {"inhibits", "no_relation"}
+    assert [each.label for each in tfbio.load(folder)(texts)] == found
     # The report has the score that the run has, without the data.
     (run,) = results.find(folder)
     counts = [[x == "inhibits" for x in own] for own in (labels, found)]

@@ -1,12 +1,16 @@
 """Tests that inference works on its batches in order; each type of task tests what it computes."""
 
+import contextlib
 import threading
 from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
 
+from tfbio.models import target
+from tfbio.runs.predictor import Predictor
 from tfbio.task_types.inference import Inference
+from tfbio.training import onednn
 
 
 def each(strategy, compute, number):
@@ -40,6 +44,18 @@ class Subclass(tf.distribute.OneDeviceStrategy):
 def test_other_devices_work_on_one_batch_after_the_other(make):
     threads = each(make(), lambda number: threading.current_thread(), 3)
     assert threads == [threading.current_thread()] * 3
+
+
+def test_graphs_that_know_their_rows_are_not_in_onednns_form(make_trial, cpu, monkeypatch):
+    monkeypatch.setattr(onednn, "form_of_prediction", lambda strategy: target.onednn_prediction)
+    trial, settings = make_trial("tagging", ["O", "B", "I"], {})
+
+    def form(choice):
+        overrides = [f"run.fixed_shapes={choice}", "run.precision=float32"]
+        return Predictor(trial, settings, cpu, overrides).inference._form
+
+    assert form("auto") is target.onednn_prediction
+    assert form("always") is contextlib.nullcontext
 
 
 def test_the_error_of_a_batch_is_raised():
