@@ -12,6 +12,8 @@ from tfbio.base.errors import UserError
 
 # The largest difference of scores; logits that are closer are a tie.
 CLOSE = 1e-4
+# Logits that are closer may change places in bfloat16.
+NEAR = 1.0
 
 
 class Entity(NamedTuple):
@@ -32,7 +34,7 @@ class Sentence(NamedTuple):
 
 
 class Tie(NamedTuple):
-    """A word whose two highest logits are close.
+    """A word whose two highest logits are close, or near.
 
     Attributes:
       text_number: the number of its text.
@@ -77,10 +79,10 @@ class Compared:
     seconds: float
 
 
-def ties_of(
+def near_ties(
     sentence: Sentence, spans: Sequence[tuple[int, int]], logits: np.ndarray, labels: dict
 ) -> Iterator[Tie]:
-    """Yields the ties of a sentence.
+    """Yields the words of a sentence whose two highest logits are closer than `NEAR`.
 
     Args:
       sentence: the sentence.
@@ -91,7 +93,7 @@ def ties_of(
     order = np.argsort(-logits, axis=-1)[:, :2]
     best = np.take_along_axis(logits, order, axis=-1)
     apart = best[:, 0] - best[:, 1]
-    for number in np.flatnonzero(apart < CLOSE):
+    for number in np.flatnonzero(apart < NEAR):
         start, end = spans[number]
         first, last = spans[max(number - 1, 0)][0], spans[min(number + 1, len(spans) - 1)][1]
         yield Tie(
@@ -165,6 +167,41 @@ def table_of_ties(ties: Sequence[Tie], ids: Sequence[str]) -> Iterator[str]:
     for tie in ties:
         word = tie.word.replace("|", "\\|")
         yield f"| {ids[tie.text_number]} | {word} | {' or '.join(tie.tags)} | {tie.apart:.1e} |"
+
+
+def table_of_others(
+    found: Found, expected: Found, near: Sequence[Tie], texts: Sequence[str], ids: Sequence[str]
+) -> Iterator[str]:
+    """Yields the lines of the table of the entities that only one of two ways finds.
+
+    Args:
+      found: the entities of a way in bfloat16.
+      expected: those of the same way in float32.
+      near: the words with near logits in float32.
+      texts: the texts.
+      ids: of the texts.
+    """
+    rows = [*_others(found, expected, near, texts, ids)]
+    if not rows:
+        yield "Both precisions find the same entities."
+        return
+    yield "| PMID | entity | only in | logits of its words, or of those beside it, apart |"
+    yield "|---|---|---|--:|"
+    yield from rows
+
+
+def _others(
+    found: Found, expected: Found, near: Sequence[Tie], texts: Sequence[str], ids: Sequence[str]
+) -> Iterator[str]:
+    """Yields the rows of `table_of_others`."""
+    for number, (own, theirs) in enumerate(zip(found, expected, strict=True)):
+        sides = [{x[:3] for x in side} for side in (own, theirs)]
+        for start, end, label in sorted(sides[0] ^ sides[1]):
+            precision = "bfloat16" if (start, end, label) in sides[0] else "float32"
+            words = [x for x in near if x.text_number == number and _at_tie(start, end, [x])]
+            apart = f"{min(x.apart for x in words):.1e}" if words else f"more than {NEAR}"
+            entity = texts[number][start:end].replace("|", "\\|")
+            yield f"| {ids[number]} | {entity} ({label}) | {precision} | {apart} |"
 
 
 def check(

@@ -18,7 +18,9 @@ too; those of a SavedModel and an ONNX model include the conversion.
 
 Offsets and labels must be those of `tfbio.load`, and scores equal to 1e-4; the command fails
 otherwise. Entities that are at a tie may differ: a word whose two highest logits are closer than
-1e-4 may get either tag. Prints Markdown tables: the ways, and the ties.
+1e-4 may get either tag. All compute in float32. `tfbio.load` annotates the articles in bfloat16,
+too, where the command allows any difference. Prints Markdown tables: the ways, the ties, and the
+entities that one of the two precisions alone finds.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ import tempfile
 import urllib.request
 from collections.abc import Callable, Sequence
 from concurrent import futures
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +71,6 @@ class Articles:
     texts: list[str]
     sentences: list[Sentence]
     left_out: int
-
-
-# --- Articles ------------------------------------------------------------------------------------
 
 
 def read_articles(model: Any, number: int) -> Articles:
@@ -116,14 +116,11 @@ def sentences_of(model: Any, text: str, number: int) -> list[Sentence] | None:
     return [Sentence(number, start, text[start:end]) for start, end in edges]
 
 
-# --- Ways ----------------------------------------------------------------------------------------
-
-
-def by_api(path: str, articles: Articles, folder: Path) -> Found:
+def by_api(path: str, articles: Articles, folder: Path, precision: str = "float32") -> Found:
     """Finds entities with `tfbio.load`."""
     import tfbio
 
-    model = tfbio.load(path, {"run.precision": "float32"})
+    model = tfbio.load(path, {"run.precision": precision})
     return [
         [Entity(x.start, x.end, x.label, x.score) for x in entities]
         for entities in model(articles.texts)
@@ -249,7 +246,7 @@ class _Recorder:
 
 
 def by_onnx(path: str, articles: Articles, folder: Path) -> tuple[Found, list[Tie]]:
-    """Finds entities and ties with the ONNX model that the command writes; see `by_client`."""
+    """Finds entities and near ties with the ONNX model of the command; see `by_client`."""
     written = folder / "onnx"
     tfbio_command(["convert", f"--from={path}", f"--to={written}", "--format=onnx"])
     return by_client(written, articles)
@@ -263,7 +260,7 @@ def by_client(folder: Path, articles: Articles) -> tuple[Found, list[Tie]]:
       articles: what to annotate.
 
     Returns:
-      The entities, whose scores are computed from the logits that the client saw; and the ties.
+      The entities, with scores from the logits that the client saw; and the near ties.
     """
     page = (ROOT / "docs" / "checkpoints.md").read_text(encoding="utf-8")
     (client,) = re.findall(r"```python\n(import json\n.*?)```", page, re.DOTALL)
@@ -272,7 +269,7 @@ def by_client(folder: Path, articles: Articles) -> tuple[Found, list[Tie]]:
         exec(client.replace("out/onnx", str(folder)), names)
     session = names["session"] = _Recorder(names["session"])
     found: Found = []
-    ties: list[Tie] = []
+    near: list[Tie] = []
     for sentence in articles.sentences:
         entities = names["entities"](sentence.text)
         words = names["words_of"](sentence.text)
@@ -281,8 +278,8 @@ def by_client(folder: Path, articles: Articles) -> tuple[Found, list[Tie]]:
         logits = session.outputs[0][0, places].astype(np.float64)
         spans = [span for _, span in words]
         found.append([_with_score(x, spans, logits) for x in entities])
-        ties += entity_comparison.ties_of(sentence, spans, logits, names["labels"])
-    return _of_texts(articles, found), ties
+        near += entity_comparison.near_ties(sentence, spans, logits, names["labels"])
+    return _of_texts(articles, found), near
 
 
 def _with_score(entity: dict, spans: Sequence[tuple[int, int]], logits: np.ndarray) -> Entity:
@@ -299,6 +296,7 @@ def tfbio_command(arguments: Sequence[str]) -> None:
     subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
 
 
+_BFLOAT16 = "`tfbio.load` in bfloat16"
 # The reference first.
 _WAYS = {
     "`tfbio.load`": by_api,
@@ -307,6 +305,7 @@ _WAYS = {
     "`tfbio serve`": by_http,
     "SavedModel": by_saved_model,
     "ONNX": by_onnx,
+    _BFLOAT16: partial(by_api, precision="bfloat16"),
 }
 
 
@@ -337,7 +336,7 @@ def annotate(path: str, articles: Articles, processes: int) -> tuple[dict, dict,
       processes: how many ways at a time.
 
     Returns:
-      For each way its entities; for each its CPU seconds; and the ties.
+      For each way its entities; for each its CPU seconds; and the near ties.
     """
     spawn = multiprocessing.get_context("spawn")
     with (
@@ -348,8 +347,8 @@ def annotate(path: str, articles: Articles, processes: int) -> tuple[dict, dict,
         waiting = {x: pool.submit(timed, x, path, articles, Path(folder)) for x in [*_WAYS][::-1]}
         done = {way: waiting[way].result() for way in _WAYS}
     found = {way: result for way, (result, _) in done.items()}
-    found["ONNX"], ties = found["ONNX"]
-    return found, {way: seconds for way, (_, seconds) in done.items()}, ties
+    found["ONNX"], near = found["ONNX"]
+    return found, {way: seconds for way, (_, seconds) in done.items()}, near
 
 
 def main() -> None:
@@ -372,19 +371,25 @@ def main() -> None:
         )
     articles = read_articles(model, flags.abstracts)
     print(
-        f"{len(articles.texts):,} abstracts with {len(articles.sentences):,} sentences; "
-        f"{articles.left_out:,} others were left out, since a sentence of theirs is too long for "
-        "one window.\n",
+        f"{len(articles.texts):,} abstracts with {len(articles.sentences):,} sentences; others "
+        f"with a sentence that is too long for one window: {articles.left_out:,}.\n",
         flush=True,
     )
-    found, seconds, ties = annotate(path, articles, flags.processes)
+    found, seconds, near = annotate(path, articles, flags.processes)
     expected = next(iter(found.values()))
+    ties = [tie for tie in near if tie.apart < entity_comparison.CLOSE]
     compared = [
         entity_comparison.compare(way, found[way], expected, ties, seconds[way]) for way in found
     ]
-    print("\n".join(entity_comparison.table(compared)), end="\n\n")
-    print("\n".join(entity_comparison.table_of_ties(ties, articles.ids)))
-    entity_comparison.check(compared, found, expected, articles.ids)
+    shown = articles.texts, articles.ids
+    for lines in (
+        entity_comparison.table(compared),
+        entity_comparison.table_of_ties(ties, articles.ids),
+        entity_comparison.table_of_others(found[_BFLOAT16], expected, near, *shown),
+    ):
+        print("\n".join(lines), end="\n\n")
+    same = [own for own in compared if own.way != _BFLOAT16]
+    entity_comparison.check(same, found, expected, articles.ids)
 
 
 if __name__ == "__main__":

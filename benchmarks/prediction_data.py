@@ -45,7 +45,12 @@ class Texts(NamedTuple):
 
     def first(self, number: int) -> Texts:
         """Returns the first texts alone."""
-        return Texts(self.texts[:number], self.sentences[:number], self.entities[:number])
+        return Texts(*(column[:number] for column in self))
+
+    def spread(self, number: int) -> Texts:
+        """Returns so many texts from all parts: the first are from another year than the last."""
+        step = max(1, len(self.texts) // number)
+        return Texts(*(column[::step][:number] for column in self))
 
 
 def read(folder: Path, name: str) -> Texts:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -21,8 +22,8 @@ from benchmarks.prediction_data import Span, Texts
 
 Annotate = Callable[[Texts], list[list[Span]]]
 _CORES = os.cpu_count() or 1
-# Texts that each option is tried on, after a few that do not count.
-_TRIED, _WARM_UP = 100, 8
+# Texts that each option is tried on, how often, and texts before that do not count.
+_TRIED, _TIMES, _WARM_UP = 100, 3, 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +119,10 @@ def _pipeline_changes(precision: str) -> list[dict[str, Any]]:
         {"attention": "eager"},
         *([{"autocast": True}] if precision == "bfloat16" else []),
         *([{"threads": _CORES // 2}] if _CORES > 1 else []),
-        {"compiled": True},  # last, since it may end the process
+        # Last, since it may end the process. What is faster without need not be so with it.
+        {"compiled": True},
+        {"compiled": True, "attention": "eager"},
+        *([{"compiled": True, "autocast": True}] if precision == "bfloat16" else []),
     ]
 
 
@@ -244,17 +248,21 @@ def search(
       engine: its name in `ENGINES`.
       folder: with the models.
       precision: "float32" or "bfloat16".
-      texts: of which the first are annotated, once before the clock starts and once after.
+      texts: of which some are annotated, once before the clock starts, and then the median of
+        three times counts.
       compiles: whether torch.compile is tried.
     """
-    own, some = ENGINES[engine], texts.first(_TRIED)
+    own, some = ENGINES[engine], texts.spread(_TRIED)
 
     def measure(options: Options) -> float:
         annotate = own.make(folder, precision, options)
         annotate(some if options.compiled else texts.first(_WARM_UP))
-        start = time.perf_counter()
-        annotate(some)
-        return len(some.texts) / (time.perf_counter() - start)
+        taken = []
+        for _ in range(_TIMES):
+            start = time.perf_counter()
+            annotate(some)
+            taken.append(time.perf_counter() - start)
+        return len(some.texts) / statistics.median(taken)
 
     changes = [each for each in own.changes(precision) if compiles or "compiled" not in each]
     yield from best_options.search(own.start, changes, measure)

@@ -9,6 +9,7 @@ Prints two Markdown tables of medians over the rounds, in which each row has a t
                            examples) or of fine-tuning (the quick start's MiniLM), the step
                            included; or to the end of a command that annotates one citation. The
                            import is that of the same process, as tfbio has it (without Keras 3).
+                           The last column has the fastest of the next three steps.
   --help                   seconds, and CPU seconds, of the whole process, for each command.
 
 Each is a process of its own, with a warm file cache and modules that Python has compiled before.
@@ -35,8 +36,9 @@ from tfbio.base.errors import UserError
 from tfbio.base.manifests import read_manifest
 
 ROOT = Path(__file__).resolve().parents[1]
-# Runs a command after `import tensorflow`, and ends it after its first step. The last line on
-# stdout has the seconds and the CPU seconds of the import, and of the command.
+# Runs a command after `import tensorflow`, and ends it after four steps. The last line on stdout
+# has the seconds and the CPU seconds of the import, and of the command to its first step; and the
+# seconds of the fastest later step.
 _FIRST = """
 import importlib.util, json, os, runpy, sys, time
 import tfbio
@@ -44,10 +46,9 @@ import tfbio
 def now():
     return [time.perf_counter(), time.process_time()]
 
-def say():
-    ended = now()
+def say(ended, later=0.0):
     spent = [[b - a for a, b in zip(*pair)] for pair in ((begun, imported), (imported, ended))]
-    print("\\n" + json.dumps(spent), flush=True)
+    print("\\n" + json.dumps([*sum(spent, []), later]), flush=True)
     os._exit(0)
 
 begun = now()
@@ -57,7 +58,12 @@ sys.argv = sys.argv[1:]
 
 def fit(self, step, until, train, *_):
     train(1)
-    say()
+    ended, later = now(), []
+    for _ in range(3):  # of which one may trace a graph for another shape
+        start = now()[0]
+        train(1)
+        later.append(now()[0] - start)
+    say(ended, min(later))
 
 class Hook:
     def find_spec(self, name, *_):
@@ -80,7 +86,7 @@ try:
 except SystemExit as end:
     if end.code:
         raise
-say()
+say(now())
 """
 _CITATION = """<?xml version="1.0"?>
 <PubmedArticleSet><PubmedArticle><MedlineCitation><PMID>1</PMID><Article>
@@ -136,7 +142,10 @@ def _environment() -> dict[str, str]:
 
 
 def _first(command: list[str], output: Path) -> list[float]:
-    """Returns seconds and CPU seconds of `import tensorflow`, and of the command after it."""
+    """Returns seconds and CPU seconds of the import and of the command, and those of a later step.
+
+    The last is 0 for a command without steps.
+    """
     arguments = [argument.replace("{output}", str(output)) for argument in command]
     done = subprocess.run(
         [sys.executable, "-c", _FIRST, *arguments],
@@ -147,7 +156,7 @@ def _first(command: list[str], output: Path) -> list[float]:
         check=True,
     )
     last = done.stdout.splitlines()[-1]
-    return sum(json.loads(last), [])
+    return json.loads(last)
 
 
 def _help(name: str) -> list[float]:
@@ -193,7 +202,8 @@ def main() -> None:
             for name in helps:
                 helps[name] += [_help(name)] * bool(number)
     _print_table(
-        "| first | `import tensorflow`, s | the same, CPU s | beyond it, s | the same, CPU s |",
+        "| first | `import tensorflow`, s | the same, CPU s | beyond it, s | the same, CPU s "
+        "| a later step, s |",
         firsts,
     )
     print()

@@ -43,7 +43,8 @@ def test_ways_in_this_process_find_the_same(tmp_path):
     expected = every_way.by_api(path, articles, tmp_path)
     ways = {"spacy": every_way.by_spacy(path, articles, tmp_path)}
     onnx_model.write(path, str(tmp_path / "onnx"))
-    ways["onnx"], ties = every_way.by_client(tmp_path / "onnx", articles)
+    ways["onnx"], near = every_way.by_client(tmp_path / "onnx", articles)
+    ties = [tie for tie in near if tie.apart < entity_comparison.CLOSE]
     tokenizer = graph_tokenization.load(tmp_path / "tagger" / "vocab.txt", lower_case=True)
     tuned = tuned_models.read(path)
     served = saved_model._served(tuned, tokenizer, tmp_path / "tagger" / "vocab.txt", 40)
@@ -87,12 +88,23 @@ def test_a_tie_explains_what_differs_there_and_is_listed():
     assert lines[2:] == ["| 22 | lith\\|ium | O or B-Drug | 3.0e-05 |"]
 
 
-def test_ties_are_the_words_whose_best_logits_are_close():
+def test_entities_of_one_precision_are_listed_with_their_margins():
+    near = [Tie(1, 15, 28, "lithium", ("O", "B-Drug"), 0.25), Tie(1, 0, 3, "x", ("O", "O"), 0.1)]
+    own = [[], [FOUND[1][0], Entity(29, 32, "Drug", 0.5)]]
+    text = "x Aspirin helps; lithium too| o|o"
+    lines = entity_comparison.table_of_others(own, FOUND, near, ["", text], ["11", "22"])
+    assert [*lines][2:] == [
+        "| 22 | lithium (Drug) | float32 | 2.5e-01 |",
+        "| 22 |  o\\| (Drug) | bfloat16 | more than 1.0 |",
+    ]
+
+
+def test_near_ties_are_the_words_whose_best_logits_are_near():
     sentence = entity_comparison.Sentence(7, 100, "Aspirin helps; lithium")
     spans = [(0, 7), (8, 13), (13, 14), (15, 22)]
-    logits = np.array([[1.0, 1.00005, -3], [5, 1, 1], [2, 2.001, 0], [0.5, 2, 2.00009]])
+    logits = np.array([[1.0, 1.5, -3], [5, 1, 1], [2, 3.001, 0], [0.5, 2, 2.00009]])
     labels = {"0": "O", "1": "B-Drug", "2": "I-Drug"}
-    first, last = entity_comparison.ties_of(sentence, spans, logits, labels)
+    first, last = entity_comparison.near_ties(sentence, spans, logits, labels)
     assert first[:5] == (7, 100, 113, "Aspirin", ("B-Drug", "O"))
     assert last[:5] == (7, 113, 122, "lithium", ("I-Drug", "B-Drug"))
-    assert [first.apart, last.apart] == pytest.approx([5e-5, 9e-5], rel=1e-6)
+    assert [first.apart, last.apart] == pytest.approx([0.5, 9e-5], rel=1e-6)

@@ -34,6 +34,8 @@ def test_tagged_words_become_a_text_with_spans(tmp_path):
     prediction_data.write(tmp_path, "test", texts)
     assert prediction_data.read(tmp_path, "test") == texts
     assert texts.first(1) == Texts(*(each[:1] for each in texts))
+    assert texts.spread(1) == texts.first(1) and texts.spread(5) == texts
+    assert Texts([*"abcdefg"], [], []).spread(3).texts == [*"ace"]
     # 2 of 3 found are right, of 4.
     found = [[(0, 6), (15, 18)], [(5, 9)]]
     assert prediction_data.f1(found, texts.entities) == pytest.approx(100 * 2 * 2 / (3 + 4))

@@ -229,7 +229,7 @@ class LayerNorm(keras.layers.Layer):
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Normalises rows: any float [rows, size] -> [rows, size] of the same dtype."""
-        if target.is_onednn_prediction():
+        if target.is_onednn_prediction() and not tf.executing_eagerly():
             return _onednn_layer_norm(inputs, self.gamma, self.beta, self.epsilon)
         rows, gamma, beta = (tf.cast(x, precise_dtype()) for x in (inputs, self.gamma, self.beta))
         return tf.cast(_layer_norm(rows, gamma, beta, self.epsilon), inputs.dtype)

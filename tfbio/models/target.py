@@ -6,9 +6,19 @@ which TensorFlow computes on x86 CPUs.
 """
 
 import contextlib
+import threading
 from collections.abc import Iterator
 
-_is_tpu = _is_mesh = _is_onednn_prediction = False
+_is_tpu = _is_mesh = False
+
+
+class _OfThread(threading.local):
+    """What a thread sets for the graphs that it traces, while others may trace theirs."""
+
+    is_onednn_prediction = False
+
+
+_of_thread = _OfThread()
 
 
 def set_tpu(chosen: bool) -> None:
@@ -52,7 +62,7 @@ def is_mesh() -> bool:
 
 @contextlib.contextmanager
 def onednn_prediction() -> Iterator[None]:
-    """Makes all graphs that are traced in a `with` block graphs for predictions with oneDNN.
+    """Makes all graphs that this thread traces in a `with` block graphs for oneDNN's predictions.
 
     Layers then take the forms that TensorFlow hands over to oneDNN as one operation. They have no
     gradient of their own, and need a dimension of rows that the graph does not know.
@@ -60,14 +70,16 @@ def onednn_prediction() -> Iterator[None]:
     Yields:
       Nothing.
     """
-    global _is_onednn_prediction
-    before, _is_onednn_prediction = _is_onednn_prediction, True
+    before, _of_thread.is_onednn_prediction = _of_thread.is_onednn_prediction, True
     try:
         yield
     finally:
-        _is_onednn_prediction = before
+        _of_thread.is_onednn_prediction = before
 
 
 def is_onednn_prediction() -> bool:
-    """Returns True if graphs are for predictions with oneDNN, in a block of `onednn_prediction`."""
-    return _is_onednn_prediction
+    """Returns True if graphs are for predictions with oneDNN, in a block of `onednn_prediction`.
+
+    Graphs in the form for a TPU never are.
+    """
+    return _of_thread.is_onednn_prediction and not _is_tpu

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tfbio.models import target
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.task_model import TaskModel
 from tfbio.task_types import fixed_shapes, packing, prefetching, steps_per_call
@@ -85,6 +86,12 @@ class Inference:
         """True if the batches of this model have one of a few fixed shapes, as on a TPU."""
         return fixed_shapes.has_fixed_shapes(self.config, self.strategy)
 
+    @property
+    def _has_one_graph(self) -> bool:
+        """True if one graph serves batches of all shapes: texts that come one by one have many."""
+        traces = not tf.config.functions_run_eagerly()
+        return distribution.is_one_device(self.strategy) and not target.is_tpu() and traces
+
     def predict(
         self,
         features: Features,
@@ -124,9 +131,8 @@ class Inference:
             chosen = np.concatenate([chosen[replica::replicas] for replica in range(replicas)])
             parts = packer.batch(chosen)
             batch = self._distribute(parts)
-            if distribution.is_one_device(self.strategy):
-                # One graph for all shapes: texts that come one by one have many. Calls take the
-                # graph that there is already for arrays of this rank.
+            if self._has_one_graph:
+                # Calls take the graph that there is already for arrays of this rank.
                 specs = {x: tf.TensorSpec([None] * y.shape.rank, y.dtype) for x, y in batch.items()}
                 step.get_concrete_function(specs, with_probabilities)
             found = step(batch, with_probabilities)

