@@ -298,7 +298,7 @@ def tfbio_command(arguments: Sequence[str]) -> None:
 
 _BFLOAT16 = "`tfbio.load` in bfloat16"
 # The reference first.
-_WAYS = {
+_WAYS: dict[str, Callable] = {
     "`tfbio.load`": by_api,
     "spaCy": by_spacy,
     "`tfbio predict`": by_command,

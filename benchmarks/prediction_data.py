@@ -45,12 +45,15 @@ class Texts(NamedTuple):
 
     def first(self, number: int) -> Texts:
         """Returns the first texts alone."""
-        return Texts(*(column[:number] for column in self))
+        return self._part(slice(number))
 
     def spread(self, number: int) -> Texts:
         """Returns so many texts from all parts: the first are from another year than the last."""
         step = max(1, len(self.texts) // number)
-        return Texts(*(column[::step][:number] for column in self))
+        return self._part(slice(0, step * number, step))
+
+    def _part(self, chosen: slice) -> Texts:
+        return Texts(self.texts[chosen], self.sentences[chosen], self.entities[chosen])
 
 
 def read(folder: Path, name: str) -> Texts:
