@@ -13,7 +13,7 @@ _is_tpu = _is_mesh = False
 
 
 class _OfThread(threading.local):
-    """What a thread sets for the graphs that it traces, while others may trace theirs."""
+    """Holds what a thread sets for the graphs that it traces, while others may trace theirs."""
 
     is_onednn_prediction = False
 

@@ -86,6 +86,23 @@ def test_devices_are_named():
     assert distribution.devices_of(MeshStrategy(MeshShape(1, 2))) == "a mesh of 1x2 devices"
 
 
+@pytest.mark.parametrize(
+    "make, kinds",
+    [
+        (lambda: tf.distribute.OneDeviceStrategy("/cpu:0"), ["", "CPU"]),
+        (lambda: tf.distribute.OneDeviceStrategy("/gpu:0"), ["", "GPU"]),
+        (lambda: tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"]), []),
+        (tf.distribute.get_strategy, []),
+        (lambda: MeshStrategy(MeshShape(1, 2)), []),
+    ],
+    ids=["cpu", "gpu", "several_devices", "default", "mesh"],
+)
+def test_one_device_of_a_kind_is_told_from_several(make, kinds):
+    strategy = make()
+    found = [kind for kind in ("", "CPU", "GPU") if distribution.is_one_device(strategy, kind)]
+    assert found == kinds
+
+
 def test_an_unknown_strategy_is_named():
     with pytest.raises(UserError, match="--strategy=mirored: expected one of auto, one_device"):
         distribution.make_strategy(strategy="mirored")
