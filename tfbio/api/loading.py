@@ -381,10 +381,11 @@ def _graph_of(encoder: Encoder, form: Callable) -> Callable[[np.ndarray, np.ndar
     """Returns a function of ids and mask, int32 [texts, length], that computes the last layer."""
     import tensorflow as tf
 
-    # One graph for all shapes.
-    spec = tf.TensorSpec([None, None], tf.int32)
+    from tfbio.models import target
 
-    @tf.function(input_signature=[spec, spec], autograph=False)
+    specs = None if target.is_tpu() else 2 * [tf.TensorSpec([None, None], tf.int32)]  # any shape
+
+    @tf.function(input_signature=specs, autograph=False)
     def vectors(ids: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         with form():
             return tf.cast(encoder(ids, mask, tf.zeros_like(ids)), tf.float32)

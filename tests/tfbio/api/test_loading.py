@@ -24,6 +24,7 @@ from tests.run_files import write_run
 from tests.tensorflow1 import hugging_face_bert, save_original
 from tfbio.base import json_files
 from tfbio.base.errors import UserError
+from tfbio.models import target
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.runs import document_formats
@@ -125,6 +126,16 @@ def test_vectors_are_computed_in_onednns_form():
     model = tfbio.load(MINILM, {"run.precision": "float32"})
     graph = model._vectors.get_concrete_function().graph
     assert "FusedBatchNormV3" in {each.type for each in graph.get_operations()}
+
+
+def test_vectors_in_the_form_for_a_tpu():
+    texts, settings = ["Imatinib inhibits BCR-ABL.", "Mice"], {"run.precision": "float32"}
+    expected = tfbio.load(MINILM, settings).embed(texts)
+    try:
+        found = tfbio.load(MINILM, settings | {"run.optimize_for": "tpu"}).embed(texts)
+    finally:
+        target.set_tpu(False)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
 def test_a_tensorflow_1_checkpoint(tmp_path):
