@@ -27,7 +27,8 @@ class Tried(NamedTuple):
 
     Attributes:
       options: the values of the options' fields.
-      rate: how much they do in a second; 0 where they fail.
+      rate: how much they do in a second, at the machine's speed when the first options were
+        measured; 0 where they fail.
       problem: the reason for which they fail; "" where they work.
     """
 
@@ -37,31 +38,44 @@ class Tried(NamedTuple):
 
 
 def search(
-    start: Any, changes: Iterable[Mapping[str, Any]], measure: Callable[[Any], float]
+    start: Any,
+    changes: Iterable[Mapping[str, Any]],
+    make: Callable[[Any], Callable[[], float]],
+    turns: int,
 ) -> Iterator[Tried]:
     """Changes one option at a time, and keeps each change that is faster.
+
+    A change and the best options so far take turns: the machine's speed can change by more than the
+    options differ, while they are tried.
 
     Args:
       start: a dataclass of options, which is tried first.
       changes: values of its fields, in the order in which they are tried.
-      measure: returns how much some options do in a second. Options that raise an error are slow.
+      make: makes an engine with some options: what measures how much it does in a second, each time
+        it is called. Options for which either raises an error are slow.
+      turns: how often each is measured; the median of the ratios counts.
 
     Yields:
       A `Tried` for the start and for each change, as soon as it was tried.
     """
-    kept, fastest = start, 0.0
+    kept, fastest, best = start, 0.0, None
     for change in ({}, *changes):
         options = dataclasses.replace(kept, **change)
         if change and options == kept:
             continue
+        engine, rate, problem = None, 0.0, ""
         try:
-            rate, problem = measure(options), ""
+            engine = make(options)
+            if best is None:
+                rate = statistics.median(engine() for _ in range(turns))
+            else:
+                rate = fastest * statistics.median(engine() / best() for _ in range(turns))
         except Exception as error:  # of a peer: whatever it raises, its other options may work
             lines = str(error).strip().splitlines() or [""]
-            rate, problem = 0.0, f"{type(error).__name__}: {lines[0]:.200}"
+            problem = f"{type(error).__name__}: {lines[0]:.200}"
         yield Tried(dataclasses.asdict(options), rate, problem)
         if rate > fastest:
-            kept, fastest = options, rate
+            kept, fastest, best = options, rate, engine
 
 
 def found_by(engine: Engine, name: str) -> list[Tried]:

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -96,7 +95,6 @@ class Training:
 
     def __init__(self, shape: Shape, folder: Path, precision: str, options: Options):
         best_options.keep_memory()
-        torch.set_num_threads(options.threads)
         torch.manual_seed(0)
         tokenizer = load_fast_tokenizer(folder / "vocab.txt")
         config = shape.config(tokenizer.vocab_size)
@@ -125,6 +123,7 @@ class Training:
 
     def train(self, steps: int) -> tuple[int, int]:
         """Trains; returns the number of sequences and of tokens that are no padding."""
+        torch.set_num_threads(self._options.threads)  # of the process, which may train several
         tokens = 0
         for _ in range(steps):
             rows = self._rng.choice(len(self._ids), self._batch_size, replace=False)
@@ -151,26 +150,27 @@ def search(
 ) -> Iterator[best_options.Tried]:
     """Tries options, and yields the real tokens per second of each; see `best_options.search`.
 
-    The rate is the median of five steps, after two that do not count: the fastest step would favour
-    rows that are padded to the longest, of which some batches have more tokens than others.
+    Each takes five steps, after two that do not count. Their median counts: the fastest step would
+    favour rows that are padded to the longest, of which some batches have more tokens than others.
 
     Args:
       shape, folder, precision: see `Training`.
       compiles: whether torch.compile is tried.
     """
 
-    def measure(options: Options) -> float:
+    def make(options: Options) -> Callable[[], float]:
         training = Training(shape, folder, precision, options)
         training.train(2)
-        rates = []
-        for _ in range(5):
+
+        def measure() -> float:
             start = time.perf_counter()
             _, tokens = training.train(1)
-            rates.append(tokens / (time.perf_counter() - start))
-        return statistics.median(rates)
+            return tokens / (time.perf_counter() - start)
+
+        return measure
 
     begin = Options(_CORES, packed=not shape.pairs)
-    yield from best_options.search(begin, _changes(shape, compiles), measure)
+    yield from best_options.search(begin, _changes(shape, compiles), make, turns=5)
 
 
 def measured_peak() -> float:

@@ -19,11 +19,12 @@ ONNX Runtime take sentences, and get them already split, which favours them; tfb
 whole texts. F1 is of spans on the sentences of test.tsv, whose words are joined by blanks; a span
 counts if both of its ends are right.
 
-Before the clock starts, options are tried on 100 abstracts, and each that makes an engine faster is
-kept: size of batches, order by length, threads or processes, attention ("sdpa" or "eager"), weights
-in bfloat16 or autocast, and torch.compile, which needs a C++ compiler and minutes (--no-compile
-leaves it out). glibc keeps the memory that Hugging Face's pipeline frees, which is faster. tfbio
-has its defaults. The last tables say how fast each option was, or why it did not work.
+Before the clock starts, options are tried on 100 abstracts, each in turns with the best so far, and
+kept if they make an engine faster: size of batches, order by length, threads or processes,
+attention ("sdpa" or "eager"), weights in bfloat16 or autocast, and torch.compile, which needs a C++
+compiler and minutes (--no-compile leaves it out). glibc keeps the memory that Hugging Face's
+pipeline frees, which is faster. tfbio has its defaults. The last tables say how fast each option
+was, or why it did not work.
 
 Then each engine, in a process of its own, annotates all abstracts once without being timed, and in
 each round once more while the others wait: so whatever else the machine does, it does to all, and

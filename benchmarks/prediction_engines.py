@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -23,7 +22,7 @@ from benchmarks.prediction_data import Span, Texts
 Annotate = Callable[[Texts], list[list[Span]]]
 _CORES = os.cpu_count() or 1
 # Texts that each option is tried on, how often, and texts before that do not count.
-_TRIED, _TIMES, _WARM_UP = 100, 3, 8
+_TRIED, _TURNS, _WARM_UP = 100, 3, 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +86,6 @@ def _pipeline(folder: Path, precision: str, options: Options) -> Annotate:
     import torch
     import transformers
 
-    torch.set_num_threads(options.threads)
     halved = precision == "bfloat16" and not options.autocast
     model = transformers.AutoModelForTokenClassification.from_pretrained(
         folder / "transformers",
@@ -105,6 +103,7 @@ def _pipeline(folder: Path, precision: str, options: Options) -> Annotate:
     )
 
     def spans(sentences: Sequence[str]) -> list[list[Span]]:
+        torch.set_num_threads(options.threads)  # of the process, which may have several pipelines
         with torch.autocast("cpu", torch.bfloat16, enabled=options.autocast):
             found = pipeline([*sentences], batch_size=options.batch_size)
         return [[(x["start"], x["end"]) for x in each] for each in found]
@@ -248,21 +247,21 @@ def search(
       engine: its name in `ENGINES`.
       folder: with the models.
       precision: "float32" or "bfloat16".
-      texts: of which some are annotated, once before the clock starts, and then the median of
-        three times counts.
+      texts: of which some are annotated, once before the clock starts.
       compiles: whether torch.compile is tried.
     """
     own, some = ENGINES[engine], texts.spread(_TRIED)
 
-    def measure(options: Options) -> float:
+    def make(options: Options) -> Callable[[], float]:
         annotate = own.make(folder, precision, options)
         annotate(some if options.compiled else texts.first(_WARM_UP))
-        taken = []
-        for _ in range(_TIMES):
+
+        def measure() -> float:
             start = time.perf_counter()
             annotate(some)
-            taken.append(time.perf_counter() - start)
-        return len(some.texts) / statistics.median(taken)
+            return len(some.texts) / (time.perf_counter() - start)
+
+        return measure
 
     changes = [each for each in own.changes(precision) if compiles or "compiled" not in each]
-    yield from best_options.search(own.start, changes, measure)
+    yield from best_options.search(own.start, changes, make, _TURNS)

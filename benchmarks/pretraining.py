@@ -14,13 +14,13 @@ Each engine trains in float32 and in bfloat16 (--precision for one of them): tfb
 run.precision, Hugging Face's models under torch.autocast. tfbio runs the loop of
 `run_pretraining.py`, from the files that `data_prep.examples` writes, with `--packing` but for
 pairs. Hugging Face's step is `benchmarks/hugging_face_step.py`, on the same documents or pairs,
-read and encoded before the clock starts. Its options are tried one after another, and each that
-makes it faster is kept: packed blocks as run_mlm.py makes them, attention ("sdpa" or "eager"),
-threads, a batch in several passes, the loss that `transformers` computes from labels (whose head of
-words sees all positions; ELECTRA has none), padding to the longest example, and torch.compile,
-which needs a C++ compiler. AdamW is fused always, and glibc keeps the memory that a step frees. The
-last table says how fast each option was, or why it did not work; torch.compile takes minutes, and
---no-compile leaves it out.
+read and encoded before the clock starts. Its options are tried one after another, each in turns
+with the best so far, and kept if they make it faster: packed blocks as run_mlm.py makes them,
+attention ("sdpa" or "eager"), threads, a batch in several passes, the loss that `transformers`
+computes from labels (whose head of words sees all positions; ELECTRA has none), padding to the
+longest example, and torch.compile, which needs a C++ compiler. AdamW is fused always, and glibc
+keeps the memory that a step frees. The last table says how fast each option was, or why it did not
+work; torch.compile takes minutes, and --no-compile leaves it out.
 
 Then all engines train, each in a process of its own, a few steps at a time, while the others wait:
 so whatever else the machine does, it does to all. Medians over the rounds and their ratios are what

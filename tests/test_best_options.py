@@ -30,9 +30,14 @@ def rate(form):
     return form.size * (0.5 if form.fused else 1.0)
 
 
+def steady(form):
+    """An engine on a machine whose speed never changes; one that is too large fails later."""
+    return lambda: rate(form)
+
+
 def test_each_change_that_is_faster_is_kept():
     changes = [{"size": 2}, {"fused": True}, {"size": 2}, {"size": 8}, {"size": 4}]
-    tried = list(best_options.search(Form(), changes, rate))
+    tried = list(best_options.search(Form(), changes, steady, turns=2))
     # The second {"size": 2} changes nothing.
     assert [(own.options["size"], own.options["fused"], own.rate) for own in tried] == [
         *((1, False, 1.0), (2, False, 2.0), (2, True, 1.0), (8, False, 0.0), (4, False, 4.0))
@@ -42,6 +47,27 @@ def test_each_change_that_is_faster_is_kept():
     lines = best_options.table(tried, lambda options: f"size {options['size']}", "texts/s")
     assert lines[0] == "| options | texts/s |"
     assert lines[-2:] == ["| size 8 | ValueError: too large\\| |", "| size 4 | **4.0** |"]
+
+
+def test_a_machine_that_slows_down_changes_nothing():
+    """It halves its speed with each engine, by more than the options differ."""
+    speed = 16.0
+
+    def slower(form):
+        nonlocal speed
+        speed /= 2
+        return lambda: speed * rate(form)
+
+    changes = [{"size": 2}, {"fused": True}, {"size": 3}]
+    tried = list(best_options.search(Form(), changes, slower, turns=3))
+    assert [own.rate for own in tried] == [8.0, 16.0, 8.0, 24.0]
+    assert best_options.best_of(tried).options == {"size": 3, "fused": False}
+
+
+def test_the_first_options_need_not_work():
+    tried = list(best_options.search(Form(8), [{"fused": True}, {"size": 2}], steady, turns=1))
+    assert [own.rate for own in tried] == [0.0, 0.0, 2.0]
+    assert [bool(own.problem) for own in tried] == [True, True, False]
 
 
 def test_medians_and_ratios_are_those_of_the_rounds():
