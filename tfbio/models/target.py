@@ -9,6 +9,8 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
+import tensorflow as tf
+
 _is_tpu = _is_mesh = False
 
 
@@ -83,3 +85,11 @@ def is_onednn_prediction() -> bool:
     Graphs in the form for a TPU never are.
     """
     return _of_thread.is_onednn_prediction and not _is_tpu
+
+
+def is_cpu() -> bool:
+    """Returns True if layers may take a form that is better on CPUs alone.
+
+    False for a TPU, for a mesh, and where TensorFlow has a GPU.
+    """
+    return not (_is_tpu or _is_mesh or tf.config.list_physical_devices("GPU"))

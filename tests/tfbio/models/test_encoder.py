@@ -10,7 +10,7 @@ import tf_keras as keras
 
 from tests.hugging_face import hugging_face_state
 from tfbio.models import encoder as encoders
-from tfbio.models import layers
+from tfbio.models import layers, target
 from tfbio.models.encoder_config import EncoderConfig
 
 CONFIG = EncoderConfig(
@@ -219,8 +219,10 @@ def test_each_dropout_has_its_rate(batch, for_tpu):
         assert np.abs(one - other)[batch[1] == 1].max() > 0.1
 
 
-def test_layer_norm_equals_keras():
+@pytest.mark.parametrize("on_cpu", [True, False])
+def test_layer_norm_equals_keras(on_cpu, monkeypatch):
     """Value and gradient in closed form against what TensorFlow derives."""
+    monkeypatch.setattr(target, "is_cpu", lambda: on_cpu)
     inputs = tf.random.stateless_normal([50, 24], [0, 1]) * 3.0
     upstream = tf.random.stateless_normal([50, 24], [0, 2])
     # An epsilon that shows.
