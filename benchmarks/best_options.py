@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import gc
 import re
 import resource
 import statistics
@@ -40,7 +41,7 @@ class Tried(NamedTuple):
 def search(
     start: Any,
     changes: Iterable[Mapping[str, Any]],
-    make: Callable[[Any], Callable[[], float]],
+    make: Callable[[Any], Callable[[int], float]],
     turns: int,
 ) -> Iterator[Tried]:
     """Changes one option at a time, and keeps each change that is faster.
@@ -51,8 +52,9 @@ def search(
     Args:
       start: a dataclass of options, which is tried first.
       changes: values of its fields, in the order in which they are tried.
-      make: makes an engine with some options: what measures how much it does in a second, each time
-        it is called. Options for which either raises an error are slow.
+      make: makes an engine with some options: a function of a turn's number that measures how much
+        it does in a second, on work that depends on that number alone. Options for which either
+        raises an error are slow. Two engines are in memory together.
       turns: how often each is measured; the median of the ratios counts.
 
     Yields:
@@ -64,18 +66,28 @@ def search(
         if change and options == kept:
             continue
         engine, rate, problem = None, 0.0, ""
+        gc.collect()  # the last engine, if it was slower
         try:
             engine = make(options)
             if best is None:
-                rate = statistics.median(engine() for _ in range(turns))
+                rate = statistics.median(map(engine, range(turns)))
             else:
-                rate = fastest * statistics.median(engine() / best() for _ in range(turns))
+                rates = (_ratio(engine, best, turn) for turn in range(turns))
+                rate = fastest * statistics.median(rates)
         except Exception as error:  # of a peer: whatever it raises, its other options may work
             lines = str(error).strip().splitlines() or [""]
             problem = f"{type(error).__name__}: {lines[0]:.200}"
         yield Tried(dataclasses.asdict(options), rate, problem)
         if rate > fastest:
             kept, fastest, best = options, rate, engine
+
+
+def _ratio(engine: Callable[[int], float], best: Callable[[int], float], turn: int) -> float:
+    """Returns the ratio of two rates; in every other turn the second engine is measured first."""
+    if turn % 2:
+        base = best(turn)
+        return engine(turn) / base
+    return engine(turn) / best(turn)
 
 
 def found_by(engine: Engine, name: str) -> list[Tried]:

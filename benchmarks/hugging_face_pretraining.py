@@ -119,7 +119,11 @@ class Training:
         self._loss = getattr(self._model, "own_loss" if options.all_positions else "loss")
         if options.compiled:
             self._loss = torch.compile(self._loss)
-        self._rng = np.random.default_rng(0)
+        self.reseed(0)
+
+    def reseed(self, seed: int) -> None:
+        """Makes the next batches those of a seed; returns nothing."""
+        self._rng = np.random.default_rng(seed)
 
     def train(self, steps: int) -> tuple[int, int]:
         """Trains; returns the number of sequences and of tokens that are no padding."""
@@ -158,11 +162,12 @@ def search(
       compiles: whether torch.compile is tried.
     """
 
-    def make(options: Options) -> Callable[[], float]:
+    def make(options: Options) -> Callable[[int], float]:
         training = Training(shape, folder, precision, options)
         training.train(2)
 
-        def measure() -> float:
+        def measure(turn: int) -> float:
+            training.reseed(turn)
             start = time.perf_counter()
             _, tokens = training.train(1)
             return tokens / (time.perf_counter() - start)

@@ -252,11 +252,11 @@ def search(
     """
     own, some = ENGINES[engine], texts.spread(_TRIED)
 
-    def make(options: Options) -> Callable[[], float]:
+    def make(options: Options) -> Callable[[int], float]:
         annotate = own.make(folder, precision, options)
         annotate(some if options.compiled else texts.first(_WARM_UP))
 
-        def measure() -> float:
+        def measure(turn: int) -> float:
             start = time.perf_counter()
             annotate(some)
             return len(some.texts) / (time.perf_counter() - start)

@@ -36,8 +36,10 @@ PRODUCTS = "matrix products"
 ELSE = "all else"
 # What an operation does, by a pattern of its name in the graph and its type. The first one counts.
 KINDS = {
-    PRODUCTS: r":(_?(Fused|Mkl|MklFused|MklNative)*(Batch)?MatMul(V2|V3)?|Einsum)$",
     "Adam, weight decay and clipping": r"(^|/)(Adam|global_norm)/",
+    # LayerNorm's gradient has means that are computed as a product.
+    "sums and means": r":(Sum|Mean|AddN|L2Loss|Max|ArgMax|BiasAddGrad)$|/row_means(_\d+)?:\w+$",
+    PRODUCTS: r":(_?(Fused|Mkl|MklFused|MklNative)*(Batch)?MatMul(V2|V3)?|Einsum)$",
     "casts": r":Cast$",
     "softmax": r":_?(Mkl)?Softmax$",
     "LayerNorm as one operation": r":_MklLayerNorm$",
@@ -45,7 +47,6 @@ KINDS = {
     "random numbers": r":(Stateless)?Random\w*$",
     "transpositions and copies": r":(_?MklTranspose|Transpose|Concat\w*|Split\w*|Pad|Tile|Slice)$",
     "look-ups and scattering": r":(ResourceGather|Gather\w*|\w*Scatter\w*|UnsortedSegmentSum)$",
-    "sums and means": r":(Sum|Mean|AddN|L2Loss|Max|ArgMax)$",
     "additions and multiplications": r":(Mul|Add|AddV2|Sub|Square|RealDiv|Rsqrt|Neg|Squared\w*)$",
 }
 # An operation: the name of its node, one colon, its type. Other events are of the executor.

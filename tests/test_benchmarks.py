@@ -134,7 +134,7 @@ def test_torch_compile_is_tried_on_blocks(shape):
     def make(options):
         tried.append(options)
         # Padding to the longest is a little faster, and wins.
-        return lambda: 1.0 + 0.1 * options.pad_to_longest
+        return lambda turn: 1.0 + 0.1 * options.pad_to_longest
 
     changes = hugging_face_pretraining._changes(shape, compiles=True)
     list(best_options.search(options, changes, make, turns=1))

@@ -32,7 +32,7 @@ def rate(form):
 
 def steady(form):
     """An engine on a machine whose speed never changes; one that is too large fails later."""
-    return lambda: rate(form)
+    return lambda turn: rate(form)
 
 
 def test_each_change_that_is_faster_is_kept():
@@ -56,12 +56,22 @@ def test_a_machine_that_slows_down_changes_nothing():
     def slower(form):
         nonlocal speed
         speed /= 2
-        return lambda: speed * rate(form)
+        return lambda turn: speed * rate(form)
 
     changes = [{"size": 2}, {"fused": True}, {"size": 3}]
     tried = list(best_options.search(Form(), changes, slower, turns=3))
     assert [own.rate for own in tried] == [8.0, 16.0, 8.0, 24.0]
     assert best_options.best_of(tried).options == {"size": 3, "fused": False}
+
+
+def test_both_have_the_same_work_and_either_is_measured_first():
+    measured = []
+
+    def make(form):
+        return lambda turn: measured.append((form.size, turn)) or form.size
+
+    list(best_options.search(Form(), [{"size": 2}], make, turns=3))
+    assert measured[3:] == [(2, 0), (1, 0), (1, 1), (2, 1), (2, 2), (1, 2)]
 
 
 def test_the_first_options_need_not_work():

@@ -18,6 +18,8 @@ from benchmarks import step_profile
         ("Adam/Adam/update/MatMul/Cast:Cast", "Adam, weight decay and clipping"),
         ("while/body//global_norm/L2Loss:L2Loss", "Adam, weight decay and clipping"),
         ("layer/Cast:Cast", "casts"),
+        ("while/body//layer/BiasAddGrad:BiasAddGrad", "sums and means"),
+        ("while/body//layer/row_means_3:_MklMatMul", "sums and means"),
         ("layer/Softmax:_MklSoftmax", "softmax"),
         ("layer/StatelessRandomUniformFullIntV2:StatelessRandomUniformFullIntV2", "random numbers"),
         ("layer/transpose:_MklTranspose", "transpositions and copies"),

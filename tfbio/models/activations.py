@@ -19,8 +19,8 @@ def gelu(inputs: tf.Tensor, in_training: bool = False) -> tf.Tensor:
 
     Args:
       inputs: any shape, any float dtype.
-      in_training: whether a backward pass follows. The function is the same in both cases; which
-        operations compute it is chosen by it.
+      in_training: whether a backward pass follows, for which other operations may be better. They
+        compute the same function, with other roundings in bfloat16.
 
     Returns:
       A tensor of the shape and dtype of `inputs`.

@@ -240,10 +240,20 @@ class Pretrainer:
         else:
             variables = self.model.trainable_variables
 
+        def compute(
+            batch: dict[str, tf.Tensor], masked: masking.MaskedBatch, part: accumulation.Part
+        ) -> tuple[Any, list[tf.Tensor]]:
+            return self.model.gradients(variables, batch, masked, model_seed, part)
+
+        # Parts that are worked on at the same time are traced once. The function updates nothing,
+        # or they would wait for each other.
+        at_once = self._parts.at_once > 1
+        traced = tf.function(compute, autograph=False) if at_once else compute
+
         def gradients_of(
             batch: dict[str, tf.Tensor], masked: masking.MaskedBatch, part: accumulation.Part
         ) -> list[tf.Tensor]:
-            output, gradients = self.model.gradients(variables, batch, masked, model_seed, part)
+            output, gradients = traced(batch, masked, part)
             self.train_metrics.update(batch, masked, output, part)
             return gradients
 

@@ -14,16 +14,16 @@ _BYTES = {"float32": 4, "bfloat16": 2}
 def activations(config: PretrainingConfig, count: int, precision: str, model: int = 1) -> int:
     """Estimates the bytes of the activations of a pretraining step, on each device.
 
-    For each token, a layer of h hidden and f feed-forward units and a heads keeps, at length l, 10
-    h + 3 f + 3 a l numbers: query, key, value and the output of attention; for each of two
+    For each token, a layer of h hidden and f feed-forward units and a heads keeps, at length l,
+    10 h + 3 f + 3 a l numbers: query, key, value and the output of attention; for each of two
     sub-layers the dropout mask, the normalised sum and its scaled form, which is the next one's
     input; input, distribution function and output of GELU; the attention's weights before and after
-    dropout, and its mask. Only a mesh keeps that mask (see `attention.attend`), and a CPU has the
-    derivative of GELU in place of its input and distribution function (see `activations`), so there
-    the estimate is a little high. Devices that share a model divide its heads and feed-forward
-    units, so 4 h + 3 f + 3 a l of them, and the scores of words; the 6 h of the sub-layers are
-    whole on each (Korthikanti et al., 2022, "Reducing Activation Recomputation in Large Transformer
-    Models", section 4.2.1).
+    dropout, and its mask. Only a mesh keeps that mask (see `attention.attend`), so elsewhere the
+    estimate is a little high, most of all on a CPU, which keeps the derivative of GELU in place of
+    its input and distribution function (see `activations`). Devices that share a model divide its
+    heads and feed-forward units, so 4 h + 3 f + 3 a l of them, and the scores of words; the 6 h of
+    the sub-layers are whole on each (Korthikanti et al., 2022, "Reducing Activation Recomputation
+    in Large Transformer Models", section 4.2.1).
 
     Scores of words are kept twice, in float32. A distillation's teacher keeps its scores once. The
     generator's activations are gone when the discriminator's come (see `Electra.gradients`): the

@@ -458,6 +458,22 @@ def test_each_batch_of_an_evaluation_has_masks_of_its_own(cpu):
     assert losses[0] != losses[1]
 
 
+def test_parts_at_the_same_time_are_traced_once(cpu, monkeypatch):
+    """In a loop over rounds, too. The metrics are updated for each."""
+    trainer = tiny(cpu, run=PretrainingRun(parallel_parts=2, gradient_accumulation_steps=2))
+    gradients, updates = [], []
+    for owner, name, calls in (
+        (trainer.model, "gradients", gradients),
+        (trainer.train_metrics, "update", updates),
+    ):
+        own = getattr(owner, name)
+        spied = lambda *args, own=own, calls=calls: calls.append(args) or own(*args)  # noqa: E731
+        monkeypatch.setattr(owner, name, spied)
+    trainer.train_dataset = tf.data.Dataset.from_tensors(ROWS).repeat()
+    trainer.train(2)
+    assert (len(gradients), len(updates)) == (1, 2)
+
+
 @pytest.mark.parametrize("setting", [{"jit_compile": True}, {"parallel_parts": 2}])
 def test_what_one_device_alone_does_is_refused_on_two(setting, two_devices):
     (name,) = setting
