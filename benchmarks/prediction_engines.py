@@ -121,7 +121,7 @@ def _pipeline_changes(precision: str) -> list[dict[str, Any]]:
         # Last, since it may end the process. What is faster without need not be so with it.
         {"compiled": True},
         {"compiled": True, "attention": "eager"},
-        *([{"compiled": True, "autocast": True}] if precision == "bfloat16" else []),
+        *({"compiled": True, "autocast": x} for x in (True, False) if precision == "bfloat16"),
     ]
 
 
