@@ -89,8 +89,7 @@ class Inference:
     @property
     def _has_one_graph(self) -> bool:
         """True if one graph serves batches of all shapes: texts that come one by one have many."""
-        traces = not tf.config.functions_run_eagerly()
-        return distribution.is_one_device(self.strategy) and not target.is_tpu() and traces
+        return distribution.is_one_device(self.strategy) and not target.is_tpu()
 
     def predict(
         self,
@@ -114,24 +113,15 @@ class Inference:
         if self.fixed_shapes:
             return self._predict_fixed(features, with_probabilities, done)
         lengths = features.lengths
-        replicas = self.strategy.num_replicas_in_sync
-        num_batches = math.ceil(len(lengths) / self.config.run.eval_batch_size)
-        size = math.ceil(len(lengths) / num_batches / replicas) * replicas
-        packer = self._packer(features, size)
-        # Every batch has long and short windows alike, so that one shape serves nearly all.
-        order = np.argsort(-lengths, kind="stable")
+        batches = self._prediction_batches(features)
         outputs: list[np.ndarray] = [np.empty(0)] * len(lengths)
 
         step = self._predict_step  # made here, once: the threads below share it
 
         def compute(number: int) -> list[tuple[packing.Part, np.ndarray]]:
-            chosen = order[number::num_batches]
-            chosen = np.pad(chosen, (0, size - len(chosen)), mode="edge")
-            # And so has every replica's share.
-            chosen = np.concatenate([chosen[replica::replicas] for replica in range(replicas)])
-            parts = packer.batch(chosen)
+            parts = batches[number]()
             batch = self._distribute(parts)
-            if self._has_one_graph:
+            if self._has_one_graph and not tf.config.functions_run_eagerly():
                 # Calls take the graph that there is already for arrays of this rank.
                 specs = {x: tf.TensorSpec([None] * y.shape.rank, y.dtype) for x, y in batch.items()}
                 step.get_concrete_function(specs, with_probabilities)
@@ -139,7 +129,7 @@ class Inference:
             results = distribution.all_results(self.strategy, found)
             return [(part, values.numpy()) for part, values in zip(parts, results, strict=True)]
 
-        for number, computed in enumerate(self._each(compute, num_batches)):
+        for number, computed in enumerate(self._each(compute, len(batches))):
             for part, values in computed:
                 for number_in_part, window in enumerate(part.windows):
                     if self.task_type.of_tokens:
@@ -147,8 +137,29 @@ class Inference:
                         outputs[window] = values[first : first + lengths[window]]
                     else:
                         outputs[window] = values[number_in_part]
-            done(len(lengths) * (number + 1) // num_batches)
+            done(len(lengths) * (number + 1) // len(batches))
         return outputs
+
+    def _prediction_batches(self, features: Features) -> list[Callable[[], list[packing.Part]]]:
+        """Returns a function for each batch, which makes its parts."""
+        lengths, replicas = features.lengths, self.strategy.num_replicas_in_sync
+        count = math.ceil(len(lengths) / self.config.run.eval_batch_size)
+        size = math.ceil(len(lengths) / count / replicas) * replicas
+        packer = self._packer(features, size)
+        if self._has_one_graph and not packer.padded_length:
+            return packer.short_row_batches()
+        # Every batch has long and short windows alike, so that one shape serves nearly all.
+        order = np.argsort(-lengths, kind="stable")
+
+        def make(number: int) -> list[packing.Part]:
+            chosen = order[number::count]
+            chosen = np.pad(chosen, (0, size - len(chosen)), mode="edge")
+            # And so has every replica's share.
+            return packer.batch(
+                np.concatenate([chosen[replica::replicas] for replica in range(replicas)])
+            )
+
+        return [partial(make, number) for number in range(count)]
 
     def _each(self, compute: Callable[[int], Any], number_of_batches: int) -> Iterator[Any]:
         """Yields what a function makes of the number of each batch, in their order.

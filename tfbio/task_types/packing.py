@@ -8,6 +8,9 @@ padded, but for the numbers that dropout draws.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +22,8 @@ from tfbio.task_types.row_placement import Places
 # Rows are of a multiple of so many tokens. Longer rows leave less unused at their ends, shorter
 # ones need less attention.
 _ROW_UNIT = 128
+# The same where one graph takes all shapes, so that a batch has rows of the length it needs.
+_SHORT_ROW_UNIT = 64
 # How many numbers of rows are usual: each is a graph of its own.
 NUM_SHAPES = 8
 
@@ -148,3 +153,19 @@ class Packer:
             Part(fill(self.features, share, places, rows, self.pad_id), share)
             for share, places in zip(shares, layouts, strict=True)
         ]
+
+    def short_row_batches(self) -> list[Callable[[], list[Part]]]:
+        """Divides all windows among batches of short rows, for a device that takes all shapes.
+
+        Returns:
+          For each batch a function that makes it: a list of one `Part`, whose number of windows and
+          row length differ from batch to batch.
+        """
+        divided = row_placement.batches_of_short_rows(
+            self.lengths, math.ceil(self.usual_tokens), _SHORT_ROW_UNIT
+        )
+
+        def make(chosen: np.ndarray, places: Places) -> list[Part]:
+            return [Part(fill(self.features, chosen, places, places.rows, self.pad_id), chosen)]
+
+        return [partial(make, *each) for each in divided]

@@ -1,7 +1,8 @@
-"""Places texts of different lengths in the rows of a batch, by three rules."""
+"""Places texts of different lengths in the rows of batches, by three rules."""
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import heapq
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Places:
-    """The placement of windows in rows, as the three rules of this module return it.
+    """The placement of windows in rows, as the rules of this module return it.
 
     Attributes:
       row: int64 [windows], the row of each, from 0.
@@ -94,19 +95,80 @@ def best_fit(lengths: np.ndarray, row_length: int, most: int) -> Places:
       `Places`: the row and the first token of each window, int64 [windows] each, and the number of
       rows.
     """
+    row, start, row_lengths = _best_fit(lengths, [row_length], most)
+    return Places(row, start, len(row_lengths), row_length)
+
+
+def batches_of_short_rows(
+    lengths: np.ndarray, tokens: int, unit: int
+) -> list[tuple[np.ndarray, Places]]:
+    """Divides windows among batches whose rows are short, by best-fit decreasing.
+
+    Attention computes all pairs of a row's tokens, so short windows lie in short rows, but for
+    those that fill up rows of longer ones. Row lengths are multiples of `unit`; those whose windows
+    would not fill a batch are left out, so there is one row length if one batch holds all windows.
+
+    Args:
+      lengths: int64 [windows], the tokens of each, at least one window.
+      tokens: the most that a batch has, about.
+      unit: see above.
+
+    Returns:
+      For each batch, those of the longest rows first: the numbers of its windows, int64 [n], and
+      their `Places`.
+    """
+    chosen = _row_lengths(lengths, tokens, unit)
+    row, start, found = _best_fit(lengths, chosen, len(lengths))
+    of_row = np.array(found)
+    batches = []
+    for row_length in reversed(chosen):
+        rows = np.flatnonzero(of_row == row_length)
+        in_rows = int(lengths[of_row[row] == row_length].sum())  # 0 if longer rows had room for all
+        for own in np.array_split(rows, -(-in_rows // tokens)) if in_rows else ():
+            windows = np.flatnonzero(np.isin(row, own))
+            number = np.searchsorted(own, row[windows])
+            batches.append((windows, Places(number, start[windows], len(own), row_length)))
+    return batches
+
+
+def _row_lengths(lengths: np.ndarray, tokens: int, unit: int) -> list[int]:
+    """Chooses the row lengths, the shortest first; the last one holds the longest window."""
+    needed = -(-lengths // unit) * unit
+    chosen, waiting = [], 0
+    for row_length in np.unique(needed):
+        waiting += int(lengths[needed == row_length].sum())
+        if waiting >= tokens or row_length == needed.max():
+            chosen.append(int(row_length))
+            waiting = 0
+    return chosen
+
+
+def _best_fit(
+    lengths: np.ndarray, row_lengths: Sequence[int], most: int
+) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """Places the windows by best-fit decreasing in rows of several lengths, the shortest first.
+
+    A window that no row has room for begins one of the shortest that hold it.
+
+    Returns:
+      The row and the first token of each window, int64 [windows] each, and the length of each row.
+    """
     row, start = np.zeros_like(lengths), np.zeros_like(lengths)
-    with_room: list[list[int]] = [[] for _ in range(row_length + 1)]  # the rows, by their room
+    with_room: list[list[int]] = [[] for _ in range(row_lengths[-1] + 1)]  # the rows, by their room
     counts: list[int] = []
+    length_of: list[int] = []
     for text in np.argsort(-lengths, kind="stable"):
-        length = lengths[text]
-        room = next((room for room in range(length, row_length + 1) if with_room[room]), None)
+        length = int(lengths[text])
+        room = next((room for room in range(length, len(with_room)) if with_room[room]), None)
         if room is None:
-            room, number = row_length, len(counts)
+            room = row_lengths[bisect.bisect_left(row_lengths, length)]
+            number = len(counts)
             counts.append(0)
+            length_of.append(room)
         else:
             number = with_room[room].pop()
-        row[text], start[text] = number, row_length - room
+        row[text], start[text] = number, length_of[number] - room
         counts[number] += 1
         if counts[number] < most:
             with_room[room - length].append(number)
-    return Places(row, start, len(counts), row_length)
+    return row, start, length_of

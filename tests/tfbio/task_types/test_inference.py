@@ -81,6 +81,31 @@ def test_a_graph_in_the_form_for_a_tpu_knows_its_shapes(make_trial, cpu, words):
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-4)
 
 
+def test_predictions_in_short_rows_are_those_of_padded_windows(make_trial, cpu):
+    trial, settings = make_trial("tagging", ["O", "B", "I"], {})
+    word = ("cells", "the")
+    sentences = [
+        TaggedSentence(str(n), tuple(word[k % 2] for k in range(n)), ("O",) * n)
+        for n in (3, 40, 7, 20, 5, 44, 11, 2, 30)
+    ]
+    overrides = ["run.precision=float32", "run.eval_batch_size=3"]
+    made = Predictor(trial, settings, cpu, overrides)
+    shapes = []
+    features = made.task_type.features(sentences, made.tokenizer, 96)
+    made.inference._distribute, plain = (
+        lambda parts: (shapes.append(parts[0].arrays["input_ids"].shape), plain(parts))[1],
+        made.inference._distribute,
+    )
+    found = made.inference.predict(features, with_probabilities=True)
+    assert len(shapes) > 1 and made.inference._predict_step.experimental_get_tracing_count() == 1
+    padded = Predictor(trial, settings, cpu, [*overrides, "run.pack=false"])
+    expected = padded.inference.predict(features, with_probabilities=True)
+    assert len(found) == len(expected) == len(features.lengths)
+    for own, other, length in zip(found, expected, features.lengths, strict=True):
+        assert own.shape == (length, 2)
+        np.testing.assert_allclose(own, other, rtol=1e-4)
+
+
 def test_eager_predictions_trace_no_graph(make_trial, cpu, words):
     trial, settings = make_trial("tagging", ["O", "B", "I"], {})
     predictor = Predictor(trial, settings, cpu, ["run.precision=float32"])

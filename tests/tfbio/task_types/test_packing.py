@@ -94,6 +94,25 @@ def test_shapes_are_few():
     assert filled > 0.85
 
 
+def test_batches_of_short_rows_hold_every_window_once():
+    lengths = np.random.default_rng(0).integers(5, 120, 300)
+    features = make_features(lengths)
+    packer = packing.Packer(features, 64, 1, pad_id=0)
+    seen = []
+    for make in packer.short_row_batches():
+        (part,) = make()
+        ids = part.arrays["input_ids"].reshape(-1)
+        for number, window in enumerate(part.windows):
+            first = part.arrays["first"][number]
+            own = slice(first, first + lengths[window])
+            np.testing.assert_array_equal(ids[own], features.input_ids[window])
+            assert (part.arrays["document_ids"].reshape(-1)[own] == number + 1).all()
+        seen += part.windows.tolist()
+        assert part.arrays["input_ids"].shape[1] in (64, 128)
+        assert part.arrays["input_ids"].size < 1.2 * packer.usual_tokens
+    assert sorted(seen) == [*range(300)]
+
+
 @pytest.mark.parametrize(
     ("of_tokens", "pooling", "head"),
     [

@@ -48,3 +48,38 @@ def test_rows_that_are_filled_are_nearly_full():
     assert lengths.sum() / (places.rows * 128) > 0.98
     few = row_placement.best_fit(np.full(10, 4), 128, most=4)
     assert np.bincount(few.row).tolist() == [4, 4, 2]
+
+
+def test_short_windows_lie_in_short_rows():
+    rng = np.random.default_rng(3)
+    lengths = rng.permutation([*rng.integers(10, 65, 1000), *rng.integers(65, 129, 50)])
+    batches = row_placement.batches_of_short_rows(lengths, 2000, 64)
+    found = np.concatenate([windows for windows, _ in batches])
+    np.testing.assert_array_equal(np.sort(found), np.arange(1050))
+    for windows, places in batches:
+        check_no_overlap(places, lengths[windows], places.rows, places.row_length)
+    row_lengths = [places.row_length for _, places in batches]
+    assert row_lengths == sorted(row_lengths, reverse=True) and {*row_lengths} == {64, 128}
+    # Each long window opens a row of 128, which short ones fill up; all others are of 64.
+    assert sum(places.rows for _, places in batches if places.row_length == 128) == 50
+    tokens = np.array([places.rows * places.row_length for _, places in batches])
+    assert tokens.max() < 1.1 * 2000
+    assert lengths.sum() / tokens.sum() > 0.97
+
+
+def test_rows_of_a_length_that_fill_no_batch_are_longer():
+    lengths = np.array([20] * 10 + [100] * 30 + [150])
+    # Windows of up to 64 tokens have 200, those of up to 128 have 3,000, the last one 150.
+    (longest, own), *others = row_placement.batches_of_short_rows(lengths, 1000, 64)
+    assert own.row_length == 192 and 40 in longest
+    assert {places.row_length for _, places in others} == {128}
+    ((windows, places),) = row_placement.batches_of_short_rows(lengths, 4000, 64)
+    assert len(windows) == 41 and places.row_length == 192
+
+
+def test_a_batch_with_room_for_all_is_one():
+    for lengths in ([5], [65, 65, 65], [64] * 30, [3, 500]):
+        total = sum(lengths)
+        ((windows, places),) = row_placement.batches_of_short_rows(np.array(lengths), total, 64)
+        assert len(windows) == len(lengths)
+        assert places.row_length == -(-max(lengths) // 64) * 64
