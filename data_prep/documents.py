@@ -143,7 +143,8 @@ def make_documents(
 
     # Finished output is known by its files' names and sizes, half-done work by their times too.
     times = _digest_of_times(paths)
-    work = work_folder.open_work(output, described | {"times": times}, overwrite)
+    pipeline.check_reachable(runner)
+    work = work_folder.open_work(output, "documents", described | {"times": times}, overwrite)
     if excluded:
         excluded.save(file_paths.at(work, unit_files.EXCLUSION))
     inputs = input_files.divide_into_inputs(paths, sizes)

@@ -153,7 +153,10 @@ def make_examples(
         return manifest
     verify(documents, source, full=True)
 
-    work = work_folder.open_work(output, described, overwrite)
+    if not work_folder.is_stages(output) and not overwrite:
+        _check_vocabulary(vocab, output)
+    pipeline.check_reachable(runner)
+    work = work_folder.open_work(output, "examples", described, overwrite)
     job = _job(str(vocab), described)
     add_steps = functools.partial(
         _add_steps,
@@ -177,6 +180,22 @@ def make_examples(
     manifest = Manifest("examples", described, counts, written)
     work_folder.close_work(output, manifest)
     return manifest
+
+
+def _check_vocabulary(vocab: str | os.PathLike, output: str | os.PathLike) -> None:
+    """Checks that no vocabulary but the examples' is where theirs will be; returns nothing.
+
+    Raises:
+      DataError: there is one.
+    """
+    own = vocabularies.contents(vocab)
+    for name in (*vocabularies.NAMES, "merges.txt"):
+        path = file_paths.at(output, name)
+        if path.exists() and path.read_bytes() != own.get(name):
+            raise errors.DataError(
+                f"{path} is there, and is another vocabulary than --vocab={vocab}: give another "
+                "--output, or add --overwrite to replace it."
+            )
 
 
 def _shards_for(source: Manifest) -> int:

@@ -13,15 +13,15 @@ are those that `python -m data_prep.examples` holds out of pretraining, given th
 from __future__ import annotations
 
 import os
-import shutil
 from collections import Counter
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from absl import flags
 
 from data_prep.running import command, work_folder
-from tfbio.base import cli, messages, storage
+from tfbio.base import cli, file_paths, messages, storage
 from tfbio.base.document_records import Document, read_documents
 from tfbio.base.errors import DataError
 from tfbio.base.held_out import hash_fraction, is_held_out
@@ -97,6 +97,7 @@ def make_sentence_roles(
     """
     from tqdm import tqdm
 
+    _check_fraction(held_out_fraction)
     source = read_manifest(documents, "documents")
     if source.settings.get("section_labels"):
         raise DataError(
@@ -104,34 +105,25 @@ def make_sentence_roles(
             "documents without --section_labels."
         )
     settings = {
-        "documents_sha256": storage.sha256_of(Path(documents) / MANIFEST),
+        "documents_sha256": storage.sha256_of(file_paths.at(documents, MANIFEST)),
         "held_out_fraction": held_out_fraction,
     }
-    output = Path(output)
+    output = file_paths.at(output)
     manifest = work_folder.finished(output / MANIFEST, "sentence_roles", settings, overwrite)
     if manifest is not None:
         messages.say(f"{output} is complete and is reused.")
         return manifest
 
-    others = [f"{split}.tsv" for split in _SPLITS if (output / f"{split}.tsv").exists()]
-    unfinished = (output / MANIFEST).exists() or (output / work_folder.WORK).exists()
-    if others and not unfinished and not overwrite:
-        raise DataError(
-            f"{output / others[0]} is there, and not of this command: give another --output, or "
-            "add --overwrite to replace it."
-        )
-    work = work_folder.open_work(output, settings, overwrite)
+    if not overwrite and not work_folder.is_stages(output):
+        _check_free(output)
     articles: Counter[str] = Counter()
     labels_of: dict[str, Counter[str]] = {split: Counter() for split in _SPLITS}
-    with storage.naming(output), ExitStack() as stack:
-        files = {
-            split: stack.enter_context(
-                open(work / f"{split}.tsv", "w", encoding="utf-8", newline="")
-            )
-            for split in _SPLITS
-        }
+    paths = {split: output / f"{split}.tsv" for split in _SPLITS}
+    with _made(output), ExitStack() as stack:
+        # They appear together at the end of the block, and not at all after an error.
+        files = {x: stack.enter_context(storage.written_whole(paths[x])) for x in _SPLITS}
         for file in files.values():
-            file.write("id\tlabel\tsentence\n")
+            file.write(b"id\tlabel\tsentence\n")
         every = read_documents(documents, source.shards)
         total = source.counts.get("documents")
         for document in tqdm(every, "sentence roles", total, disable=None, unit=" documents"):
@@ -143,20 +135,18 @@ def make_sentence_roles(
             labels_of[split].update(labels)
             for label, sentence in zip(labels, document.sentences, strict=True):
                 # White space was made single spaces when the XML was read: no tab, no line end.
-                files[split].write(f"{document.id}\t{label}\t{sentence}\n")
-    empty = [split for split in _SPLITS if not articles[split]]
-    if empty:
-        work_folder.close_work(output, None)
-        raise DataError(
-            f"the documents in {documents} have no structured abstract for {' and '.join(empty)}: "
-            "give more documents, or another --held_out_fraction."
-        )
+                files[split].write(f"{document.id}\t{label}\t{sentence}\n".encode())
+        empty = [split for split in _SPLITS if not articles[split]]
+        if empty:
+            raise DataError(
+                f"the documents in {documents} have no structured abstract for "
+                f"{' and '.join(empty)}: give more documents, or another --held_out_fraction."
+            )
+        work_folder.open_work(output, "sentence_roles", settings, overwrite)
     shards = []
-    for split in _SPLITS:
-        path = output / f"{split}.tsv"
-        shutil.move(work / path.name, path)
+    for split, path in paths.items():
         lines = sum(labels_of[split].values())
-        size, sha256 = path.stat().st_size, storage.sha256_of(path)
+        size, sha256 = storage.size(path), storage.sha256_of(path)
         shards.append(Shard(path.name, lines, size, sha256, split))
     counts = {
         split: {"articles": articles[split], "sentences": sum(labels_of[split].values())}
@@ -166,6 +156,39 @@ def make_sentence_roles(
     manifest = Manifest("sentence_roles", settings, counts, shards)
     work_folder.close_work(output, manifest)
     return manifest
+
+
+def _check_fraction(held_out_fraction: float) -> None:
+    """Raises a DataError if the splits cannot have articles."""
+    if not held_out_fraction:
+        raise DataError(
+            "--held_out_fraction=0 leaves no article for dev and test: give what the examples were "
+            "made with."
+        )
+
+
+def _check_free(output: Path) -> None:
+    """Raises a DataError if a file of somebody else is in the way."""
+    for split in _SPLITS:
+        if (output / f"{split}.tsv").exists():
+            raise DataError(
+                f"{output / split}.tsv is there, and not of this command: give another --output, "
+                "or add --overwrite to replace it."
+            )
+
+
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """Makes a folder, and removes it if the block leaves nothing in it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"cannot write to {folder}: {messages.reason(error)}.") from error
+    try:
+        yield
+    finally:
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def define_flags() -> None:

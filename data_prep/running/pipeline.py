@@ -14,6 +14,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -50,6 +51,37 @@ class Runner:
 
 
 LOCAL = Runner()
+
+# To wait for an answer of a job service.
+_SERVICE_SECONDS = 10
+
+
+def check_reachable(runner: Runner) -> None:
+    """Checks that a job service answers at `--job_endpoint`, if it is given; returns nothing.
+
+    Call it before anything is replaced.
+
+    Args:
+      runner: the place where a pipeline will run.
+
+    Raises:
+      UserError: nothing answers there, or a flag in `beam_args` is one that Beam does not know.
+    """
+    if runner.is_local:
+        return
+    from apache_beam.options.pipeline_options import PortableOptions
+
+    endpoint = _engine(runner)[1].view_as(PortableOptions).job_endpoint or ""
+    host, _, port = endpoint.rpartition(":")
+    if not port.isdigit():  # none, or the service that Beam starts: "embed"
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=_SERVICE_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise errors.UserError(
+            f"--job_endpoint={endpoint}: no job service answers there "
+            f"({messages.reason(error)}): start it, or give its address."
+        ) from error
 
 
 def run(
@@ -126,14 +158,21 @@ def _mistake(
             f"a worker process died ({deaths[0]}; -9 says that memory ran out): run the "
             "same command again, perhaps with fewer --workers; it continues."
         )
-    if not isinstance(error, RuntimeError):
-        return None
     if runner.is_local:
-        return _refusal(error)
+        return _refusal(error) if isinstance(error, RuntimeError) else None
+    if not isinstance(error, RuntimeError) and not _is_of_grpc(error):
+        return None
     return errors.UserError(
         f"the job on {runner.name} failed: {_last_line(error)}: see its logs, and run the "
         "same command again; it continues."
     )
+
+
+def _is_of_grpc(error: BaseException) -> bool:
+    """Returns True for an error of the connection with another runner, which is no RuntimeError."""
+    import grpc
+
+    return isinstance(error, (grpc.RpcError, grpc.FutureTimeoutError))
 
 
 def _refusal(error: RuntimeError) -> OSError | None:

@@ -76,7 +76,9 @@ def finished(
     return manifest
 
 
-def open_work(folder: str | os.PathLike, settings: dict[str, Any], overwrite: bool) -> Path:
+def open_work(
+    folder: str | os.PathLike, kind: str, settings: dict[str, Any], overwrite: bool
+) -> Path:
     """Opens a stage's working folder: an interrupted run's with the same settings, or a new one.
 
     A run of another version of tfbio is not continued.
@@ -86,19 +88,28 @@ def open_work(folder: str | os.PathLike, settings: dict[str, Any], overwrite: bo
 
     Args:
       folder: the path of the output folder.
+      kind: the name of the output, such as "documents".
       settings: what the output depends on, by name; values that JSON can hold.
-      overwrite: True: replace finished output.
+      overwrite: True: replace finished output, and files that no stage is known to have written.
 
     Returns:
       The path of the working folder, `.work` in `folder`, which exists.
 
     Raises:
-      DataError: the output folder cannot be written.
+      DataError: the output folder cannot be written, holds the unfinished output of another stage,
+        or, without `overwrite`, has files of these names that no stage is known to have written.
     """
     folder = file_paths.at(folder)
     work = folder / WORK
+    check_unfinished(folder, kind)
+    if not overwrite and not is_stages(folder) and (found := _own_files(folder)):
+        raise DataError(
+            f"{min(found)} is there, and not of this command: give another --output, or add "
+            "--overwrite to replace it."
+        )
     # Another version may read the rest of the input by other rules.
-    text = json.dumps({**_as_json(settings), "tfbio": tfbio.__version__}, sort_keys=True)
+    described = {**_as_json(settings), "kind": kind, "tfbio": tfbio.__version__}
+    text = json.dumps(described, sort_keys=True)
     try:
         replaced = overwrite and (folder / MANIFEST).exists()
         resumes = not replaced and (work / "settings.json").read_text(encoding="utf-8") == text
@@ -107,9 +118,7 @@ def open_work(folder: str | os.PathLike, settings: dict[str, Any], overwrite: bo
     try:
         if not resumes:
             (folder / MANIFEST).unlink(missing_ok=True)
-            for shard in folder.iterdir() if folder.is_dir() else ():
-                if _SHARD.fullmatch(shard.name) or shard.name == left_out.FILE:
-                    shard.unlink()
+            _remove_output(folder)
             storage.remove_folder(work)
             work.mkdir(parents=True)
             storage.write_text(work / "settings.json", text)
@@ -118,13 +127,51 @@ def open_work(folder: str | os.PathLike, settings: dict[str, Any], overwrite: bo
     return work
 
 
+def check_unfinished(folder: str | os.PathLike, kind: str) -> None:
+    """Checks that no other stage's unfinished output is in a folder; returns nothing.
+
+    Args:
+      folder: the path of the output folder.
+      kind: the name of the output that is to be written there.
+
+    Raises:
+      DataError: the folder holds unfinished output of another kind.
+    """
+    before = None
+    with suppress(ValueError):  # a damaged note: the stage starts anew
+        before = read_step(file_paths.at(folder, WORK), "settings")
+    # Notes of earlier versions have no kind.
+    present = before.get("kind", kind) if isinstance(before, dict) else kind
+    if present != kind:
+        raise DataError(
+            f"{folder} holds unfinished {present}, which {kind} do not replace: give another "
+            "folder, or remove this one."
+        )
+
+
+def is_stages(folder: str | os.PathLike) -> bool:
+    """Returns True if a stage has written in a folder: it has a manifest, or a working folder."""
+    return any(file_paths.at(folder, name).exists() for name in (MANIFEST, WORK))
+
+
+def _own_files(folder: Path) -> list[Path]:
+    """Returns the paths of the files in a folder that have the names of a stage's."""
+    files = folder.iterdir() if folder.is_dir() else ()
+    return [file for file in files if _SHARD.fullmatch(file.name) or file.name == left_out.FILE]
+
+
+def _remove_output(folder: Path) -> None:
+    for file in _own_files(folder):
+        file.unlink()
+
+
 def close_work(folder: str | os.PathLike, manifest: Manifest | None) -> None:
     """Ends a stage: writes its manifest, and removes its working folder; returns nothing.
 
     Args:
       folder: the path of the output folder.
       manifest: the manifest to write, which describes the output; None: the stage failed, so none
-        is written, and the folder is removed if it is empty.
+        is written, what it has written is removed, and so is the folder if it is empty.
 
     Raises:
       OSError: the manifest cannot be written.
@@ -132,6 +179,8 @@ def close_work(folder: str | os.PathLike, manifest: Manifest | None) -> None:
     folder = file_paths.at(folder)
     if manifest is not None:
         write_manifest(folder / MANIFEST, manifest)
+    else:
+        _remove_output(folder)
     _remove_leftovers(folder)
     if manifest is None and folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()

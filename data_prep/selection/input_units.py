@@ -263,8 +263,9 @@ def _write_unit(
         content = io.BytesIO()
         np.save(content, array)  # into a file, NumPy's error does not say that the disk is full
         path = unit_files.unit_file(work, unit, f"{kind}.npy")
-        with storage.naming(path):
-            path.write_bytes(content.getvalue())
+        # On the disk before the note of the input says that it is read.
+        with storage.written_whole(path) as stream:
+            stream.write(content.getvalue())
     storage.write_text(unit_files.unit_file(work, unit, "names.json"), json.dumps(names))
 
 

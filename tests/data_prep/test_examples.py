@@ -268,17 +268,22 @@ def test_pairs_are_not_packed():
 
 
 def test_settings_that_matter_change_the_output(documents_folder, vocab_file, tmp_path, capsys):
-    def make(output, **settings):
+    def make(output, overwrite=False, **settings):
         settings = examples.ExampleSettings(shards=1, **settings)
         folder = tmp_path / output
-        examples.make_examples(documents_folder, vocab_file, folder, settings, runner=ONE_WORKER)
+        examples.make_examples(
+            documents_folder, vocab_file, folder, settings, overwrite=overwrite, runner=ONE_WORKER
+        )
         return (tmp_path / output / "train-00000-of-00001.tfrecord").read_bytes()
 
-    # The vocabulary of examples before, which these replace.
+    # Another vocabulary, which may be somebody's.
     (tmp_path / "a").mkdir()
     for name in ("vocab.json", "merges.txt"):
         (tmp_path / "a" / name).touch()
-    first = make("a")
+        with pytest.raises(DataError, match="there, and is another vocabulary than .*--overwrite"):
+            make("a")
+        assert (tmp_path / "a" / name).exists()
+    first = make("a", overwrite=True)
     assert sorted(path.name for path in (tmp_path / "a").glob("vocab*")) == ["vocab.txt"]
     assert not (tmp_path / "a" / "merges.txt").exists()
     assert make("a") == first

@@ -3,6 +3,7 @@ import json
 import shutil
 
 import pytest
+import upath
 
 from data_prep import sentence_roles
 from tfbio.base.document_records import Document, read_documents
@@ -60,9 +61,36 @@ def test_real_abstracts(documents_folder, tmp_path):
 
 
 def test_too_few_articles_is_an_error(documents_folder, tmp_path):
+    make = sentence_roles.make_sentence_roles
+    for fraction, problem in (
+        (1e-9, "no structured abstract for dev and test"),
+        (0, "=0 leaves no"),
+    ):
+        with pytest.raises(DataError, match=problem):
+            make(documents_folder, tmp_path / "r", held_out_fraction=fraction)
+        assert not (tmp_path / "r").exists()
+
+
+def test_what_cannot_be_replaced_stays(documents_folder, tmp_path):
+    make = sentence_roles.make_sentence_roles
+    made = make(documents_folder, tmp_path, held_out_fraction=0.3)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     with pytest.raises(DataError, match="no structured abstract for dev and test"):
-        sentence_roles.make_sentence_roles(documents_folder, tmp_path / "r", held_out_fraction=0.0)
-    assert not (tmp_path / "r").exists()
+        make(documents_folder, tmp_path, held_out_fraction=1e-9, overwrite=True)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert make(documents_folder, tmp_path, held_out_fraction=0.3) == made
+
+
+def test_an_object_store_holds_the_same_files(documents_folder, tmp_path):
+    make = sentence_roles.make_sentence_roles
+    made = make(documents_folder, tmp_path / "here", held_out_fraction=0.3)
+    store = upath.UPath("memory://roles")
+    for path in sorted(documents_folder.iterdir()):
+        (store / "documents" / path.name).write_bytes(path.read_bytes())
+    address = "memory://roles/made"
+    assert make("memory://roles/documents", address, held_out_fraction=0.3) == made
+    for name in ("train.tsv", "dev.tsv", "test.tsv"):
+        assert (store / "made" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()
 
 
 def test_texts_that_tell_the_labels_are_refused(documents_folder, tmp_path):

@@ -19,7 +19,6 @@ from tfbio.weights import megatron_checkpoint
 @functools.cache
 def _files() -> dict[str, bytes]:
     """Returns the files in a `.nemo`, the vocabulary, and a `.pt`, by name."""
-    pytest.importorskip("torch")
     from tests import megatron
 
     with tempfile.TemporaryDirectory() as made:

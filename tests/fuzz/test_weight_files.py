@@ -86,7 +86,8 @@ def test_numbers(values, kind):
 
 
 def _pytorch():
-    torch = pytest.importorskip("torch")
+    import torch
+
     stream = io.BytesIO()
     torch.save({"a.weight": torch.ones(2, 3), "b": torch.zeros(4, dtype=torch.int64)}, stream)
     return stream.getvalue()
@@ -145,7 +146,8 @@ def hashes(folder):
 
 
 def _states():
-    torch = pytest.importorskip("torch")
+    import torch
+
     plain = torch.ones(2, 3)
     return [
         *([plain], plain, 7, "x", {}, {1: plain}, {"a": 7}, {"a": [plain]}),
@@ -157,7 +159,8 @@ def _states():
 
 
 def test_pytorch_states():
-    torch = pytest.importorskip("torch")
+    import torch
+
     for state in _states():
         for is_zip in (True, False):
             stream = io.BytesIO()

@@ -112,7 +112,8 @@ def load_manifest(path: str | os.PathLike, kind: str) -> Manifest:
         RecursionError,
     ) as error:
         raise DataError(
-            f"{path} is not a manifest that this version can read: {messages.reason(error)}."
+            f"{path} is not a manifest that this version can read: {messages.reason(error)}. Make "
+            f"the data again with `{COMMANDS[kind]}` and --overwrite."
         ) from error
     if manifest.kind != kind:
         raise DataError(

@@ -83,7 +83,8 @@ _HALF_WRITTEN = re.compile(r".+\.[0-9a-f]{32}\.tmp")
 def remove_half_written(path: str | os.PathLike) -> None:
     """Removes from storage the unfinished files (`*.tmp`) of a `written_whole` that was killed.
 
-    Returns nothing. Those that another process is writing stay, and those that cannot be removed.
+    And so it removes unfinished folders. It returns nothing. Those that another process is writing
+    stay, and those that cannot be removed.
     In an object store there are none.
 
     Args:
@@ -96,7 +97,45 @@ def remove_half_written(path: str | os.PathLike) -> None:
     for leftover in leftovers:
         if _HALF_WRITTEN.fullmatch(leftover.name):
             with suppress(OSError):  # it does no harm
-                shutil.rmtree(leftover) if leftover.is_dir() else _remove_abandoned(leftover)
+                remove = _remove_abandoned_folder if leftover.is_dir() else _remove_abandoned
+                remove(leftover)
+
+
+@contextmanager
+def temporary_folder(path: str | os.PathLike) -> Iterator[str]:
+    """Makes a folder for files that belong to another one, which they replace when all are there.
+
+    `remove_half_written` leaves it alone while the block runs.
+
+    Args:
+      path: the local folder that the files are for; it need not exist.
+
+    Yields:
+      The path of the new folder, beside that one. It is removed at the end, unless it was renamed.
+
+    Raises:
+      OSError: it cannot be made.
+    """
+    folder = f"{os.path.abspath(path)}.{uuid.uuid4().hex}.tmp"
+    os.makedirs(folder)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield folder
+    finally:
+        os.close(descriptor)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_abandoned_folder(folder: pathlib.Path) -> None:
+    """Removes a `temporary_folder` that nobody uses; raises an OSError if it cannot."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder)
+    finally:
+        os.close(descriptor)
 
 
 def _remove_abandoned(file: pathlib.Path) -> None:

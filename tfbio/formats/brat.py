@@ -6,9 +6,7 @@ import glob
 import itertools
 import os
 import re
-import shutil
 import urllib.parse
-import uuid
 
 from tfbio.base import storage
 from tfbio.formats.annotated_documents import BREAKS, Annotated, FormatError
@@ -32,9 +30,7 @@ def write(folder: str, annotated: Annotated) -> None:
       OSError: the folder or a file in it cannot be written.
     """
     # All files are complete before the folder appears, or the first one of an earlier run goes.
-    new = f"{os.path.abspath(folder)}.{uuid.uuid4().hex}.tmp"
-    os.makedirs(new)
-    try:
+    with storage.temporary_folder(folder) as new:
         _write_files(new, annotated)
         if not os.path.lexists(folder):
             os.rename(new, folder)
@@ -54,8 +50,6 @@ def write(folder: str, annotated: Annotated) -> None:
                 os.remove(annotations)
         for name in os.listdir(new):
             os.replace(os.path.join(new, name), os.path.join(folder, name))
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
 
 
 def _write_files(folder: str, annotated: Annotated) -> None:

@@ -9,6 +9,7 @@ import dataclasses
 import os
 from typing import Any
 
+from data_prep.sentences import splitters
 from tfbio.base import file_paths
 from tfbio.base.shards import Shard
 
@@ -76,11 +77,42 @@ class ModelFacts:
       weights_sha256: see `checkpoint_source.sha256_of_weights`.
       precision: "float32" or "bfloat16".
       sentence_splitter: the package that splits sentences, and its version: "biosenter 1.0".
+      vocab_sha256: see `vocabularies.sha256_of`.
+      lower_case: True if the model reads lower-case text.
+      labels: those of the model's outputs, in their order: "O, B-Chemical, I-Chemical".
     """
 
     weights_sha256: str
     precision: str
     sentence_splitter: str
+    vocab_sha256: str
+    lower_case: bool
+    labels: str
+
+    @classmethod
+    def of(cls, trial: str, precision: str) -> ModelFacts:
+        """Returns the facts of a model, which need not be loaded.
+
+        Args:
+          trial: the path of the folder with its weights, see `fine_tuned.find_trial`.
+          precision: "float32" or "bfloat16".
+
+        Raises:
+          UserError: the folder has no model that can be used.
+        """
+        from tfbio.text import vocabularies
+        from tfbio.weights import checkpoint_source, fine_tuned
+
+        settings = fine_tuned.read_settings(trial)
+        vocabulary = vocabularies.find_vocabulary(checkpoint_source.run_of(trial))
+        return cls(
+            weights_sha256=checkpoint_source.sha256_of_weights(trial),
+            precision=precision,
+            sentence_splitter=" ".join(splitters.resolve("auto")),
+            vocab_sha256=vocabularies.sha256_of(vocabulary),
+            lower_case=settings.lower_case,
+            labels=", ".join(settings.trained_on.labels),
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -230,10 +230,13 @@ class _Run:
         Raises:
           UserError: another model annotated them.
         """
-        from tfbio.weights import checkpoint_source, fine_tuned
+        from tfbio.weights import fine_tuned
 
         trial = fine_tuned.find_trial(self._settings["model"], say=lambda line: None)
-        self._folder.check({"weights_sha256": checkpoint_source.sha256_of_weights(trial)})
+        # The precision and the sentences of the next files may differ: there are none.
+        facts = dataclasses.asdict(ModelFacts.of(trial, precision=""))
+        del facts["precision"], facts["sentence_splitter"]
+        self._folder.check(facts)
         print(f"{self._folder.path} is complete", flush=True)
         if self._bad:
             self._folder.begin(self._folder.settings)

@@ -7,6 +7,7 @@ takes over the notes. A run with more input files adds theirs.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections import Counter
@@ -15,7 +16,7 @@ from typing import Any
 
 from data_prep.running import work_folder
 from tfbio.base import file_paths, manifests, messages, storage
-from tfbio.base.errors import UserError
+from tfbio.base.errors import DataError, UserError
 from tfbio.base.manifests import MANIFEST, Manifest
 from tfbio.runs.annotated_file import AnnotatedFile, Job
 
@@ -40,7 +41,8 @@ class AnnotationFolder:
       notes: an `AnnotatedFile` for each input file that is done, by its name.
 
     Raises:
-      DataError: the folder has the manifest of other data, or a damaged one.
+      DataError: the folder has the manifest of other data or a damaged one, or unfinished output of
+        data preparation.
     """
 
     def __init__(self, path: str, overwrite: bool = False):
@@ -50,7 +52,11 @@ class AnnotationFolder:
         self.work = file_paths.at(path, work_folder.WORK)
         self.is_begun = self.work.is_dir()
         if file_paths.at(path, MANIFEST).exists():
-            self._read_manifest()
+            # Also if it is replaced, it must be an annotation's; but then it may be damaged.
+            if overwrite:
+                work_folder.finished(file_paths.at(path, MANIFEST), KIND, {}, overwrite)
+            with contextlib.suppress(DataError) if overwrite else contextlib.nullcontext():
+                self._read_manifest()
         # They are newer than the manifest, to which a run adds files.
         if self.is_begun:
             self._read_work()
@@ -61,15 +67,24 @@ class AnnotationFolder:
             self.settings, self.notes, self.is_begun = {}, {}, False
 
     def _read_manifest(self) -> None:
-        manifest = manifests.load_manifest(file_paths.at(self.path, MANIFEST), KIND)
+        path = file_paths.at(self.path, MANIFEST)
+        manifest = manifests.load_manifest(path, KIND)
         shards = {shard.file: shard for shard in manifest.shards}
         self.settings = manifest.settings
-        for name, own in manifest.counts["inputs"].items():
-            shard = shards.get(own.pop("file"))
-            self.notes[name] = AnnotatedFile(input=name, output=shard, **own)
+        try:
+            for name, own in manifest.counts["inputs"].items():
+                shard = shards.get(own.pop("file"))
+                self.notes[name] = AnnotatedFile(input=name, output=shard, **own)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise DataError(
+                f"{path} does not say what was annotated: {error}. Give --overwrite to replace it."
+            ) from error
 
     def _read_work(self) -> None:
-        self.settings = work_folder.read_step(self.work, _SETTINGS) or self.settings
+        work_folder.check_unfinished(self.path, KIND)
+        if noted := work_folder.read_step(self.work, _SETTINGS):
+            noted.pop("kind", None)
+            self.settings = noted
         for content in work_folder.read_steps(self.work, "file-"):
             note = AnnotatedFile.from_json(content)
             self.notes[note.input] = note
@@ -168,7 +183,7 @@ class AnnotationFolder:
             self._remove()
         self.settings = settings
         self.work.mkdir(parents=True, exist_ok=True)
-        work_folder.write_step(self.work, _SETTINGS, settings)
+        work_folder.write_step(self.work, _SETTINGS, settings | {"kind": KIND})
 
     def add(self, note: AnnotatedFile) -> None:
         """Notes that a file is done, and returns nothing.

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from data_prep.running import garbage_collection, pipeline, work_folder
-from data_prep.sentences import splitters
 from tfbio.base import file_paths, storage
 from tfbio.base.errors import UserError
 from tfbio.runs.annotated_file import AnnotatedFile, Job, ModelFacts
@@ -60,6 +59,7 @@ def in_pipeline(
       OSError: a note cannot be written on this machine.
     """
     facts = _facts(loading)
+    pipeline.check_reachable(runner)  # before the files of an earlier run are removed
     listener.ready(facts)
     # The workers' current folder may be another.
     model, work = file_paths.absolute(loading.model), file_paths.absolute(work)
@@ -94,16 +94,12 @@ def in_pipeline(
 
 def _facts(loading: Loading) -> ModelFacts:
     """Returns the facts of the model, which is not loaded."""
-    from tfbio.weights import checkpoint_source, fine_tuned
+    from tfbio.weights import fine_tuned
 
     trial = fine_tuned.find_trial(loading.model, say=lambda line: None)
     settings = fine_tuned.read_settings(trial)
     precision = fine_tuned.config_for_new_text(settings, loading.overrides).run.precision
-    return ModelFacts(
-        checkpoint_source.sha256_of_weights(trial),
-        "float32" if precision == "auto" else precision,
-        " ".join(splitters.resolve("auto")),
-    )
+    return ModelFacts.of(trial, "float32" if precision == "auto" else precision)
 
 
 def _forget_left_out(work: str, jobs: Sequence[Job]) -> None:
@@ -255,7 +251,7 @@ def _annotator(loading: Loading, facts: ModelFacts) -> Annotator:
         )
     if annotator.facts != facts:
         raise UserError(
-            f"{loading.model} has other weights here than where the command was given: all "
+            f"{loading.model} is another model here than where the command was given: all "
             "machines must see the same files."
         )
     return annotator

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 
 import tensorflow as tf
 
-from data_prep.sentences import splitters
 from tfbio.base import file_paths, messages, storage
 from tfbio.base.errors import UserError
 from tfbio.base.shards import Shard
@@ -23,7 +22,7 @@ from tfbio.runs.annotated_file import AnnotatedFile, Job, ModelFacts, bad
 from tfbio.runs.prediction_io import Counts
 from tfbio.runs.predictor import Predictor
 from tfbio.runs.step_times import StepTimes
-from tfbio.weights import checkpoint_source, fine_tuned
+from tfbio.weights import fine_tuned
 
 
 class Annotator:
@@ -55,11 +54,7 @@ class Annotator:
                 "that find entities; give --output."
             )
         self._predictor = Predictor(trial, settings, strategy, [*overrides])
-        self.facts = ModelFacts(
-            checkpoint_source.sha256_of_weights(trial),
-            self._predictor.precision.name,
-            " ".join(splitters.resolve("auto")),
-        )
+        self.facts = ModelFacts.of(trial, self._predictor.precision.name)
 
     def annotate(self, job: Job, done: Callable[[int], None]) -> AnnotatedFile:
         """Annotates one file, and writes the output whole or not at all.

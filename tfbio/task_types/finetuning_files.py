@@ -10,7 +10,7 @@ import dataclasses
 import os
 from typing import Any
 
-from tfbio.base import json_files, path_checks
+from tfbio.base import file_paths, json_files, path_checks
 from tfbio.base.config import require
 from tfbio.base.errors import UserError
 from tfbio.task_types.trained_on import REMEDY
@@ -126,7 +126,7 @@ def checkpoints_dir(output_dir: str, seed: int) -> str:
 
 
 def require_own_output(output_dir: str, is_sweep: bool) -> None:
-    """Checks the `--output_dir` of a fine-tuning run: new, empty, or of such a run.
+    """Checks the `--output_dir` of a fine-tuning run: on this machine, and new, empty, or its own.
 
     It returns nothing.
 
@@ -135,8 +135,14 @@ def require_own_output(output_dir: str, is_sweep: bool) -> None:
       is_sweep: True for a run with `--sweep`, whose folder holds one for each combination.
 
     Raises:
-      UserError: it is a file, it holds other files, or those of a run of the other kind.
+      UserError: it is an address, it is a file, it holds other files, or those of a run of the
+        other kind.
     """
+    if file_paths.is_remote(output_dir):
+        raise UserError(
+            f"--output_dir={output_dir}: fine-tuning writes to a local folder. Give one, and copy "
+            "it afterwards."
+        )
 
     def is_own(name: str, known: dict) -> bool:
         of_sweep = name in ("sweep.json", "sweep.md") or "=" in name

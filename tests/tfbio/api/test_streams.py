@@ -1,5 +1,6 @@
 """One input gives one result, a list a list, and a generator a generator, in batches."""
 
+import pandas
 import pytest
 
 from tfbio.api import streams
@@ -54,7 +55,6 @@ def test_what_is_no_text_is_refused(wrong):
 
 
 def test_columns_go_in_one_by_one():
-    pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"text": ["a", "abc"]})
     assert streams.each(frame["text"], lengths, 2, False) == [1, 3]
     with pytest.raises(TypeError, match="in a list or a column"):

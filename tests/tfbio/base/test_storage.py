@@ -262,3 +262,22 @@ def test_what_is_left_of_an_unfinished_folder_is_removed(tmp_path):
     for path in (tmp_path / "out", f"{tmp_path}/out/"):
         assert storage.unfinished_folder(path) == str(left.parent)
         assert not list(tmp_path.iterdir())
+
+
+def test_a_temporary_folder_in_use_is_not_removed(tmp_path):
+    """A run of another command, whose output has a similar name, removes what was abandoned."""
+    with storage.temporary_folder(tmp_path / "run.brat") as folder:
+        for path in (tmp_path / "run", tmp_path):
+            storage.remove_half_written(path)
+            assert os.path.isdir(folder)
+    assert not list(tmp_path.iterdir())
+    abandoned = tmp_path / os.path.basename(folder)
+    (abandoned / "in").mkdir(parents=True)
+    storage.remove_half_written(tmp_path / "run")
+    assert not abandoned.exists()
+
+
+def test_a_temporary_folder_may_be_renamed(tmp_path):
+    with storage.temporary_folder(tmp_path / "out") as folder:
+        os.rename(folder, tmp_path / "out")
+    assert (tmp_path / "out").is_dir()

@@ -4,6 +4,7 @@ import gzip
 import re
 
 import pytest
+import upath
 
 from tfbio.formats import tagged_words
 from tfbio.formats.task_file_errors import TaskFileError
@@ -32,7 +33,6 @@ def test_a_small_file_may_shrink_as_far_as_it_will(write):
 
 
 def test_a_text_may_lie_in_an_object_store():
-    upath = pytest.importorskip("upath")
     upath.UPath("memory://texts/a.txt").write_bytes("BRCA1 µ".encode())
     assert read_text("memory://texts/a.txt") == "BRCA1 µ"
     with pytest.raises(TaskFileError, match="memory://texts/b.txt"):

@@ -1,7 +1,7 @@
 """The encoder against Hugging Face's, Model Garden's and Keras's own numbers."""
 
+import contextlib
 import dataclasses
-import itertools
 
 import numpy as np
 import pytest
@@ -9,8 +9,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tests.hugging_face import hugging_face_state
+from tfbio.models import attention, layers, target, tpu_layers
 from tfbio.models import encoder as encoders
-from tfbio.models import layers, target
 from tfbio.models.encoder_config import EncoderConfig
 
 CONFIG = EncoderConfig(
@@ -202,21 +202,33 @@ def test_dropout_is_a_function_of_the_seed(batch):
     np.testing.assert_array_equal(encoder(*inputs), encoder(*inputs))
 
 
-@pytest.mark.parametrize("for_tpu", [False, True])
-def test_each_dropout_has_its_rate(batch, for_tpu):
-    """Compares hidden states' dropout alone, attention's alone, both and none."""
-    inputs, outputs = [tf.constant(values) for values in batch], {}
-    encoders.target.set_tpu(for_tpu)
+@pytest.mark.parametrize("form", ["cpu", "tpu", "mesh"])
+def test_each_dropout_has_its_rate(batch, form, monkeypatch):
+    """The embeddings have that of hidden states; in a layer it is attention's, and twice theirs."""
+    rates = []
+
+    def recorded(plain, place):
+        def dropped(*arguments):
+            rates.append(arguments[place])
+            return plain(*arguments)
+
+        return dropped
+
+    for module in (encoders, layers, tpu_layers):
+        monkeypatch.setattr(module, "dropout", recorded(module.dropout, 1))
+    monkeypatch.setattr(attention, "dropout_mask", recorded(attention.dropout_mask, 2))
+    config = dataclasses.replace(CONFIG, hidden_dropout_prob=0.25, attention_probs_dropout_prob=0.5)
+    encoder, inputs = build(config), [tf.constant(values) for values in batch]
+    encoders.target.set_tpu(form == "tpu")
     try:
-        for hidden, attention in ((0.0, 0.0), (0.0, 0.5), (0.5, 0.0), (0.5, 0.5)):
-            config = dataclasses.replace(
-                CONFIG, hidden_dropout_prob=hidden, attention_probs_dropout_prob=attention
-            )
-            outputs[hidden, attention] = build(config)(*inputs, seed=tf.constant([1, 2])).numpy()
+        with target.mesh() if form == "mesh" else contextlib.nullcontext():
+            dropped = encoder(*inputs, seed=tf.constant([1, 2]))
     finally:
         encoders.target.set_tpu(False)
-    for one, other in itertools.combinations(outputs.values(), 2):
-        assert np.abs(one - other)[batch[1] == 1].max() > 0.1
+    times = len(rates) // 3
+    assert rates == [0.25, *times * [0.5, 0.25, 0.25]]
+    assert times == 3 or form == "tpu"  # which traces a layer, too
+    assert np.abs(dropped - encoder(*inputs))[batch[1] == 1].max() > 0.1
 
 
 @pytest.mark.parametrize("on_cpu", [True, False])

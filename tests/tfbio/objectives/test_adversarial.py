@@ -32,7 +32,7 @@ from tfbio.objectives.pretraining_run import PretrainingRun
 from tfbio.weights import hugging_face_settings, hugging_face_weights
 
 # With a noise so large, and a step as large as the noise, every part of the formula shows.
-PLAIN = AdversarialSettings(weight=1.0, noise_deviation=0.05, step_size=10.0, epsilon=0.01)
+PLAIN = AdversarialSettings(weight=3.0, noise_deviation=0.05, step_size=10.0, epsilon=0.01)
 
 
 def of_pytorch(peer, settings, noise):
@@ -102,8 +102,8 @@ def test_loss_and_every_gradient_equal_those_of_pytorch(tmp_path):
     assert_same(found, expected)
     # The step and the number added to the divisor show in that comparison.
     for other in (
-        AdversarialSettings(weight=1.0, noise_deviation=0.05, step_size=0.0, epsilon=0.01),
-        AdversarialSettings(weight=1.0, noise_deviation=0.05, step_size=10.0, epsilon=1e-6),
+        dataclasses.replace(PLAIN, step_size=0.0),
+        dataclasses.replace(PLAIN, epsilon=1e-6),
     ):
         loss = of_pytorch(peer, other, noise)[0][0]
         assert loss != pytest.approx(expected[0][0], rel=1e-3)

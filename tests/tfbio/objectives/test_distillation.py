@@ -184,7 +184,11 @@ def of_pytorch(student, teacher, alignment, settings):
 def test_losses_and_every_gradient_equal_those_of_pytorch(peers, kl_positions, cosine_positions):
     student, teacher, own_folder, folder = peers
     settings = dataclasses.replace(
-        BIO_LM, kl_positions=kl_positions, cosine_positions=cosine_positions
+        BIO_LM,
+        cosine_weight=3.0,
+        temperature=1.5,
+        kl_positions=kl_positions,
+        cosine_positions=cosine_positions,
     )
     taught_by = MaskedLanguageModel(read(folder))
     hugging_face_weights.restore_masked_language_model(folder, taught_by)

@@ -1,12 +1,13 @@
 """What is hidden, how much of it, and that it depends on the seed alone."""
 
+import contextlib
 import dataclasses
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbio.models import randomness
+from tfbio.models import randomness, target
 from tfbio.objectives import masking
 from tfbio.objectives.pretraining_config import MASK_UNITS, PretrainingConfig
 from tfbio.objectives.pretraining_run import PretrainingRun
@@ -369,12 +370,14 @@ def test_the_original_codes_draw_hides_some_twice(batch):
     assert (masked.input_ids.numpy()[changed] == MASK).all()
 
 
-def test_ids_for_one_place_are_averaged_as_the_original_code_does():
+@pytest.mark.parametrize("form", [contextlib.nullcontext, target.mesh])
+def test_ids_for_one_place_are_averaged_as_the_original_code_does(form):
     ids = tf.constant([[2, 10, 11, 12], [2, 20, 21, 22]])
     positions = tf.constant([[1, 1, 3, 0], [2, 2, 2, 1]])
     new = tf.constant([[100, 201, 5, 7], [10, 10, 11, 50]])
     changed = tf.constant([[True, True, True, False], [True, True, True, False]])
-    replaced = masking.replace_tokens(ids, positions, new, changed)
+    with form():
+        replaced = masking.replace_tokens(ids, positions, new, changed)
     np.testing.assert_array_equal(replaced, [[2, 150, 11, 5], [2, 20, 10, 22]])
 
 

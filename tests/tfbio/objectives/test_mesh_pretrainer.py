@@ -81,7 +81,7 @@ def test_each_device_has_what_the_planner_says(with_dropout, mesh):
     "settings",
     [
         ["run.gradient_accumulation_steps=2", "encoder.layer_norm_first=false"],
-        ["adversarial.weight=1.0", "decay_all=true"],
+        ["adversarial.weight=3.0", "decay_all=true"],
         [
             *("objective=electra", "sentence_pair_head=false", "sentence_pair_loss=false"),
             *("generator_hidden_fraction=0.5", "generator_num_attention_heads=2"),

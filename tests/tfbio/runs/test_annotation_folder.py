@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from data_prep.running import work_folder
 from tfbio.base import storage
 from tfbio.base.errors import DataError, UserError
 from tfbio.base.shards import Shard
@@ -22,14 +23,14 @@ def annotate(tmp_path):
     (tmp_path / "out").mkdir()
     output = str(tmp_path / "out")
 
-    def run(until="", dies="", overwrite=False, inputs=tmp_path / "in", **changes):
+    def run(until="", dies="", overwrite=False, inputs=tmp_path / "in", lower_case=True, **changes):
         settings = AnnotationSettings("model", **changes)
         folder = AnnotationFolder(output, overwrite)
         jobs = annotation._jobs([str(inputs)], output, settings)
         own = annotation._Run(folder, settings, jobs)
         folder.check_outputs(own.left, overwrite)
         splitter = " ".join(annotation.splitters.resolve("auto"))
-        own.ready(ModelFacts("abc", "float32", splitter))
+        own.ready(ModelFacts("abc", "float32", splitter, "def", lower_case, "O, B"))
         for job in sorted(own.left, key=lambda job: job.name):
             if job.name == dies:
                 own.died(job, -9)
@@ -180,7 +181,35 @@ def test_files_of_another_form_or_splitter_are_refused(inputs, annotate, monkeyp
         patch.setattr(annotation.splitters, "resolve", lambda name: ("other", "1.0"))
         with pytest.raises(UserError, match="with sentence_splitter=.*, not .*other 1.0"):
             annotate()
+    with pytest.raises(UserError, match="has annotations with lower_case=true, not false"):
+        annotate(lower_case=False)
     assert annotate()["counts"]["documents"] == 2
+
+
+@pytest.mark.parametrize(
+    ("is_whole", "problem"),
+    [(False, "is not a manifest"), (True, "does not say what was annotated: 'inputs'")],
+)
+def test_a_damaged_manifest_can_be_replaced(inputs, annotate, tmp_path, is_whole, problem):
+    made = annotate()
+    path = tmp_path / "out" / "manifest.json"
+    path.write_text(json.dumps({**made, "counts": {}}) if is_whole else "")
+    with pytest.raises(DataError, match=f"{problem}.*--overwrite"):
+        annotate()
+    assert annotate(overwrite=True)["counts"]["documents"] == 2
+    # That of other data is never replaced.
+    path.write_text(json.dumps({**made, "kind": "documents"}))
+    with pytest.raises(DataError, match="holds documents, which annotations do not replace"):
+        annotate(overwrite=True)
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_unfinished_documents_are_not_replaced(inputs, annotate, tmp_path, overwrite):
+    work = work_folder.open_work(tmp_path / "out", "documents", {}, overwrite=False)
+    before = (work / "settings.json").read_text()
+    with pytest.raises(DataError, match="holds unfinished documents, which annotations do not rep"):
+        annotate(overwrite=overwrite)
+    assert (work / "settings.json").read_text() == before
 
 
 def test_an_output_that_was_cut_short_is_made_again(inputs, annotate, tmp_path):

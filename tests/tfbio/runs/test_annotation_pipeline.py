@@ -1,6 +1,7 @@
 """Annotates small files on Beam: on a cluster of two worker pools, and in this process."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ from tests import portable_runner
 from tests.portable_runner import ROOT, wait_for
 from tests.tfbio.runs.test_annotation import files_of, never, write_citations
 from tfbio.base.errors import UserError
+from tfbio.base.manifests import Manifest
 from tfbio.runs import annotation, annotation_pipeline, annotator
 from tfbio.runs.annotated_file import AnnotationSettings, Job, ModelFacts
 from tfbio.runs.annotation_processes import LIBRARIES, Loading
@@ -164,10 +166,29 @@ def test_the_speed_is_that_of_what_this_command_has_made(trial, inputs, tmp_path
     assert 0 < sum(seconds.values()) < 60
 
 
+def test_nothing_is_replaced_if_no_job_service_answers(trial, inputs, tmp_path):
+    (tmp_path / "manifest.json").write_text(
+        json.dumps(dataclasses.asdict(Manifest("annotations", {}, {"inputs": {}}, [])))
+    )
+    (tmp_path / ".work").mkdir()
+    (tmp_path / ".work" / "note.json").touch()
+    runner = pipeline.Runner("PortableRunner", beam_args=("--job_endpoint=localhost:1",))
+    with pytest.raises(UserError, match="--job_endpoint=localhost:1: no job service answers"):
+        annotation.annotate(
+            AnnotationSettings(trial),
+            [str(inputs)],
+            str(tmp_path),
+            strategy=never,
+            runner=runner,
+            overwrite=True,
+        )
+    assert (tmp_path / "manifest.json").exists() and (tmp_path / ".work" / "note.json").exists()
+
+
 def test_a_note_counts_for_the_settings_with_which_it_was_made(tmp_path):
     """A job of an earlier command may still run when `--overwrite --set ...` begins."""
     job = Job("/in/a.xml", 7, "/out/a.jsonl", "jsonl", False)
-    made = ModelFacts("00", "float32", "biosenter 1.0")
+    made = ModelFacts("00", "float32", "biosenter 1.0", "11", True, "O, B")
     of = annotation_pipeline._of(job, Loading("model", ("a=1", "run.precision=float32")), made)
     work_folder.write_step(tmp_path, "made-a.xml", {"job": of})
 
@@ -177,8 +198,14 @@ def test_a_note_counts_for_the_settings_with_which_it_was_made(tmp_path):
     # A command that continues gives the precision once more.
     assert counts() and counts(("a=1", *["run.precision=float32"] * 2))
     assert not counts(("a=2",)) and not counts(())
-    assert not counts(facts=ModelFacts("00", "float32", "pysbd 1.0"))
-    assert not counts(facts=ModelFacts("00", "bfloat16", "biosenter 1.0"))
+    for other in (
+        {"sentence_splitter": "pysbd 1.0"},
+        {"precision": "bfloat16"},
+        {"vocab_sha256": "12"},
+        {"lower_case": False},
+        {"labels": "O, B-Chemical"},
+    ):
+        assert not counts(facts=dataclasses.replace(made, **other)), other
 
 
 def test_each_process_computes_with_one_thread(monkeypatch):
@@ -188,7 +215,7 @@ def test_each_process_computes_with_one_thread(monkeypatch):
     for name in names:
         monkeypatch.setenv(name, "")  # so that it is set back
         monkeypatch.delenv(name)
-    facts, seen = ModelFacts("00", "float32", "biosenter 1.0"), []
+    facts, seen = ModelFacts("00", "float32", "biosenter 1.0", "11", True, "O, B"), []
 
     def load(*_):
         seen.extend(os.environ[name] for name in names)
@@ -202,7 +229,7 @@ def test_each_process_computes_with_one_thread(monkeypatch):
 def test_all_machines_compute_with_one_model_in_one_precision(trial, inputs, tmp_path, monkeypatch):
     """Workers compute as the command says, whatever they would choose.
 
-    They refuse other weights, and another sentence splitter.
+    They refuse another model, and another sentence splitter.
     """
     # The workers write somewhere else.
     monkeypatch.setattr(annotation_pipeline.pipeline, "run", lambda *given: None)
@@ -212,17 +239,18 @@ def test_all_machines_compute_with_one_model_in_one_precision(trial, inputs, tmp
     assert '"precision": "float32"' in settings
     monkeypatch.undo()
 
-    weights, splitter = (json.loads(settings)[x] for x in ("weights_sha256", "sentence_splitter"))
-    for number, (facts, refused) in enumerate(
+    noted = json.loads(settings)
+    own = ModelFacts(**{x.name: noted[x.name] for x in dataclasses.fields(ModelFacts)})
+    splitter = own.sentence_splitter
+    for number, (changes, refused) in enumerate(
         [
-            (ModelFacts(weights, "bfloat16", splitter), ""),
-            (ModelFacts("0" * 64, "float32", splitter), "trial_0 has other weights here than"),
-            (
-                ModelFacts(weights, "float32", "none 0.1"),
-                f"{splitter} splits .* here, and none 0.1",
-            ),
+            ({"precision": "bfloat16"}, ""),
+            ({"weights_sha256": "0" * 64}, "trial_0 is another model here than"),
+            ({"labels": "O"}, "trial_0 is another model here than"),
+            ({"sentence_splitter": "none 0.1"}, f"{splitter} splits .* here, and none 0.1"),
         ]
     ):
+        facts = dataclasses.replace(own, **changes)
         monkeypatch.setattr(annotation_pipeline, "_facts", lambda loading, facts=facts: facts)
         output = tmp_path / str(number)
         with pytest.raises(UserError, match=refused) if refused else contextlib.nullcontext():

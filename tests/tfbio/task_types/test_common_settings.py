@@ -40,10 +40,13 @@ def test_mistakes_in_the_authors_settings_are_named(settings, said):
 
 @pytest.mark.parametrize("own, expected", [(0, 0.25), (0.5, 0.5)])
 def test_the_head_may_have_a_dropout_of_its_own(own, expected):
-    settings = FinetuningConfig(head_dropout_prob=own, hidden_dropout_prob=0.25)
+    settings = FinetuningConfig(
+        head_dropout_prob=own, hidden_dropout_prob=0.25, attention_probs_dropout_prob=0.3
+    )
     model = make_model(SHAPE, types.make("tagging", ("O", "B", "I"), settings), settings)
     assert model.head_config.dropout_prob == expected
     assert model.encoder.config.hidden_dropout_prob == 0.25
+    assert model.encoder.config.attention_probs_dropout_prob == 0.3
 
 
 @pytest.mark.parametrize(

@@ -45,3 +45,8 @@ def test_what_another_command_wrote_is_refused(tmp_path):
     for is_sweep in (False, True):
         with pytest.raises(UserError, match="config.json, which is not of a run of run_finetuning"):
             require_own_output(str(tmp_path), is_sweep)
+
+
+def test_an_address_is_refused_before_anything_is_trained():
+    with pytest.raises(UserError, match="--output_dir=gs://b/run: fine-tuning writes to a local"):
+        require_own_output("gs://b/run", is_sweep=False)
