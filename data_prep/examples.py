@@ -151,6 +151,7 @@ def make_examples(
     if manifest is not None:
         messages.say(f"{output} is complete and is reused.")
         return manifest
+    work_folder.check_unfinished(output, "examples")
     verify(documents, source, full=True)
 
     if not work_folder.is_stages(output) and not overwrite:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from absl import flags
@@ -114,6 +114,7 @@ def make_sentence_roles(
         messages.say(f"{output} is complete and is reused.")
         return manifest
 
+    work_folder.check_unfinished(output, "sentence_roles")
     if not overwrite and not work_folder.is_stages(output):
         _check_free(output)
     articles: Counter[str] = Counter()
@@ -187,8 +188,9 @@ def _made(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        if folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()
+        with suppress(OSError):  # it is a link, for example
+            if not any(folder.iterdir()):
+                folder.rmdir()
 
 
 def define_flags() -> None:

@@ -14,7 +14,6 @@ import os
 import re
 import shlex
 import signal
-import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -52,14 +51,11 @@ class Runner:
 
 LOCAL = Runner()
 
-# To wait for an answer of a job service.
-_SERVICE_SECONDS = 10
-
 
 def check_reachable(runner: Runner) -> None:
     """Checks that a job service answers at `--job_endpoint`, if it is given; returns nothing.
 
-    Call it before anything is replaced.
+    Call it before anything is replaced. It waits for the service as long as Beam does.
 
     Args:
       runner: the place where a pipeline will run.
@@ -69,19 +65,20 @@ def check_reachable(runner: Runner) -> None:
     """
     if runner.is_local:
         return
+    import grpc
     from apache_beam.options.pipeline_options import PortableOptions
 
-    endpoint = _engine(runner)[1].view_as(PortableOptions).job_endpoint or ""
-    host, _, port = endpoint.rpartition(":")
-    if not port.isdigit():  # none, or the service that Beam starts: "embed"
+    options = _engine(runner)[1].view_as(PortableOptions)
+    if options.job_endpoint in (None, "", "embed"):  # a service that Beam starts
         return
-    try:
-        socket.create_connection((host, int(port)), timeout=_SERVICE_SECONDS).close()
-    except (OSError, OverflowError) as error:
-        raise errors.UserError(
-            f"--job_endpoint={endpoint}: no job service answers there "
-            f"({messages.reason(error)}): start it, or give its address."
-        ) from error
+    with grpc.insecure_channel(options.job_endpoint) as channel:
+        try:
+            grpc.channel_ready_future(channel).result(timeout=options.job_server_timeout)
+        except grpc.FutureTimeoutError as error:
+            raise errors.UserError(
+                f"--job_endpoint={options.job_endpoint}: no job service has answered there within "
+                f"{options.job_server_timeout} seconds: start it, or give its address."
+            ) from error
 
 
 def run(

@@ -109,19 +109,15 @@ def open_work(
         )
     # Another version may read the rest of the input by other rules.
     described = {**_as_json(settings), "kind": kind, "tfbio": tfbio.__version__}
-    text = json.dumps(described, sort_keys=True)
-    try:
-        replaced = overwrite and (folder / MANIFEST).exists()
-        resumes = not replaced and (work / "settings.json").read_text(encoding="utf-8") == text
-    except OSError:
-        resumes = False
+    replaced = overwrite and (folder / MANIFEST).exists()
+    resumes = not replaced and {"kind": kind, **_noted(folder)} == described
     try:
         if not resumes:
             (folder / MANIFEST).unlink(missing_ok=True)
             _remove_output(folder)
             storage.remove_folder(work)
             work.mkdir(parents=True)
-            storage.write_text(work / "settings.json", text)
+            storage.write_text(work / "settings.json", json.dumps(described, sort_keys=True))
     except OSError as error:
         raise DataError(f"cannot write to {folder}: {messages.reason(error)}.") from error
     return work
@@ -137,16 +133,23 @@ def check_unfinished(folder: str | os.PathLike, kind: str) -> None:
     Raises:
       DataError: the folder holds unfinished output of another kind.
     """
-    before = None
-    with suppress(ValueError):  # a damaged note: the stage starts anew
-        before = read_step(file_paths.at(folder, WORK), "settings")
-    # Notes of earlier versions have no kind.
-    present = before.get("kind", kind) if isinstance(before, dict) else kind
+    present = _noted(folder).get("kind", kind)
     if present != kind:
         raise DataError(
             f"{folder} holds unfinished {present}, which {kind} do not replace: give another "
             "folder, or remove this one."
         )
+
+
+def _noted(folder: str | os.PathLike) -> dict[str, Any]:
+    """Returns the settings of a stage's unfinished output; those of earlier versions lack "kind".
+
+    {} if there is none, or its note is damaged, so that the stage starts anew.
+    """
+    with suppress(ValueError):
+        noted = read_step(file_paths.at(folder, WORK), "settings")
+        return noted if isinstance(noted, dict) else {}
+    return {}
 
 
 def is_stages(folder: str | os.PathLike) -> bool:

@@ -118,7 +118,7 @@ def temporary_folder(path: str | os.PathLike) -> Iterator[str]:
     """
     folder = f"{os.path.abspath(path)}.{uuid.uuid4().hex}.tmp"
     os.makedirs(folder)
-    descriptor = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)  # NFS locks no folders: there, abandoned ones stay
     try:
         with suppress(OSError):  # a file system without locks
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

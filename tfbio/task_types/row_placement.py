@@ -123,8 +123,9 @@ def batches_of_short_rows(
     batches = []
     for row_length in reversed(chosen):
         rows = np.flatnonzero(of_row == row_length)
-        in_rows = int(lengths[of_row[row] == row_length].sum())  # 0 if longer rows had room for all
-        for own in np.array_split(rows, -(-in_rows // tokens)) if in_rows else ():
+        in_rows = int(lengths[of_row[row] == row_length].sum())
+        count = min(len(rows), -(-in_rows // tokens))  # 0 if longer rows had room for all
+        for own in np.array_split(rows, count) if count else ():
             windows = np.flatnonzero(np.isin(row, own))
             number = np.searchsorted(own, row[windows])
             batches.append((windows, Places(number, start[windows], len(own), row_length)))

@@ -2,10 +2,10 @@ import contextlib
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
+from concurrent import futures
 from pathlib import Path
 
 import grpc
@@ -47,17 +47,19 @@ def test_another_runner_may_know_flags_that_are_not_nearly_ours():
 
 
 def test_a_job_service_that_does_not_answer_is_named():
-    with socket.create_server(("localhost", 0)) as server:
-        port = server.getsockname()[1]
-        runner = pipeline.Runner("PortableRunner", beam_args=(f"--job_endpoint=localhost:{port}",))
-        pipeline.check_reachable(runner)
-    with pytest.raises(
-        errors.UserError,
-        match=f"--job_endpoint=localhost:{port}: no job service .*refused.*: start",
-    ):
-        pipeline.check_reachable(runner)
+    def portable(*args):
+        return pipeline.Runner("PortableRunner", beam_args=("--job_server_timeout=2", *args))
+
+    service = grpc.server(futures.ThreadPoolExecutor(1))
+    port = service.add_insecure_port("localhost:0")
+    service.start()
+    pipeline.check_reachable(portable(f"--job_endpoint=localhost:{port}"))
+    pipeline.check_reachable(portable(f"--job_endpoint=dns:///localhost:{port}"))
+    service.stop(None).wait()
+    with pytest.raises(errors.UserError, match=f"--job_endpoint=localhost:{port}: no .* 2 seconds"):
+        pipeline.check_reachable(portable(f"--job_endpoint=localhost:{port}"))
     for others in ((), ("--job_endpoint=embed",)):
-        pipeline.check_reachable(pipeline.Runner("PortableRunner", beam_args=others))
+        pipeline.check_reachable(portable(*others))
     pipeline.check_reachable(pipeline.LOCAL)
 
 

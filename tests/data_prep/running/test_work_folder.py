@@ -1,4 +1,5 @@
 import dataclasses
+import json
 
 import pytest
 
@@ -110,9 +111,14 @@ def test_unfinished_work_of_another_stage_is_not_removed(overwrite, tmp_path):
         work_folder.open_work(tmp_path, "examples", {}, overwrite)
     assert work_folder.read_steps(work, "input") == [{"n": 1}]
     assert (tmp_path / "documents-00000-00000.tfrecord").exists()
-    # Of a version that did not note what it writes, it is this stage's.
-    (work / "settings.json").write_text('{"a": 1}')
-    work_folder.open_work(tmp_path, "examples", {}, overwrite)
+    # Of a version that did not note what it writes, it is this stage's, which goes on.
+    noted = json.loads((work / "settings.json").read_text())
+    assert noted.pop("kind") == "documents"
+    (work / "settings.json").write_text(json.dumps(noted))
+    work_folder.open_work(tmp_path, "documents", {}, overwrite)
+    assert work_folder.read_steps(work, "input") == [{"n": 1}]
+    (work / "settings.json").write_text("damaged")
+    work_folder.open_work(tmp_path, "documents", {}, overwrite)
     assert work_folder.read_steps(work, "input") == []
 
 

@@ -172,8 +172,10 @@ def test_nothing_is_replaced_if_no_job_service_answers(trial, inputs, tmp_path):
     )
     (tmp_path / ".work").mkdir()
     (tmp_path / ".work" / "note.json").touch()
-    runner = pipeline.Runner("PortableRunner", beam_args=("--job_endpoint=localhost:1",))
-    with pytest.raises(UserError, match="--job_endpoint=localhost:1: no job service answers"):
+    runner = pipeline.Runner(
+        "PortableRunner", beam_args=("--job_endpoint=localhost:1", "--job_server_timeout=1")
+    )
+    with pytest.raises(UserError, match="--job_endpoint=localhost:1: no job service has answered"):
         annotation.annotate(
             AnnotationSettings(trial),
             [str(inputs)],

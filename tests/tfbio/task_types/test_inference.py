@@ -12,6 +12,7 @@ from tests.pretraining_runs import eagerly
 from tfbio.formats.task_examples import TaggedSentence
 from tfbio.models import target
 from tfbio.runs.predictor import Predictor
+from tfbio.task_types import packing
 from tfbio.task_types.inference import Inference
 from tfbio.training import onednn
 
@@ -81,14 +82,16 @@ def test_a_graph_in_the_form_for_a_tpu_knows_its_shapes(make_trial, cpu, words):
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-4)
 
 
-def test_predictions_in_short_rows_are_those_of_padded_windows(make_trial, cpu):
+@pytest.mark.parametrize("size", [1, 3])
+def test_predictions_in_short_rows_are_those_of_padded_windows(make_trial, cpu, size, monkeypatch):
+    monkeypatch.setattr(packing, "_SHORT_ROW_UNIT", 16)
     trial, settings = make_trial("tagging", ["O", "B", "I"], {})
     word = ("cells", "the")
     sentences = [
         TaggedSentence(str(n), tuple(word[k % 2] for k in range(n)), ("O",) * n)
         for n in (3, 40, 7, 20, 5, 44, 11, 2, 30)
     ]
-    overrides = ["run.precision=float32", "run.eval_batch_size=3"]
+    overrides = ["run.precision=float32", f"run.eval_batch_size={size}"]
     made = Predictor(trial, settings, cpu, overrides)
     shapes = []
     features = made.task_type.features(sentences, made.tokenizer, 96)
@@ -97,7 +100,8 @@ def test_predictions_in_short_rows_are_those_of_padded_windows(make_trial, cpu):
         made.inference._distribute,
     )
     found = made.inference.predict(features, with_probabilities=True)
-    assert len(shapes) > 1 and made.inference._predict_step.experimental_get_tracing_count() == 1
+    assert len({row_length for _, row_length in shapes}) > 1
+    assert made.inference._predict_step.experimental_get_tracing_count() == 1
     padded = Predictor(trial, settings, cpu, [*overrides, "run.pack=false"])
     expected = padded.inference.predict(features, with_probabilities=True)
     assert len(found) == len(expected) == len(features.lengths)

@@ -77,6 +77,21 @@ def test_rows_of_a_length_that_fill_no_batch_are_longer():
     assert len(windows) == 41 and places.row_length == 192
 
 
+def test_no_batch_is_empty():
+    """Also where a batch is to have fewer tokens than a row."""
+    rng = np.random.default_rng(4)
+    cases = [([100, 20], 60), ([30] * 200 + [512, 400], 275), ([10] * 99 + [512], 489), ([7], 1)]
+    cases += [(rng.integers(3, 513, 40), int(rng.integers(1, 600))) for _ in range(50)]
+    for lengths, tokens in cases:
+        lengths = np.array(lengths)
+        batches = row_placement.batches_of_short_rows(lengths, tokens, 64)
+        found = np.concatenate([windows for windows, _ in batches])
+        np.testing.assert_array_equal(np.sort(found), np.arange(len(lengths)))
+        for windows, places in batches:
+            assert len(windows) and places.rows, (lengths, tokens)
+            check_no_overlap(places, lengths[windows], places.rows, places.row_length)
+
+
 def test_a_batch_with_room_for_all_is_one():
     for lengths in ([5], [65, 65, 65], [64] * 30, [3, 500]):
         total = sum(lengths)
