@@ -44,11 +44,9 @@ def tagger(make_trial):
 
 # Writes what it found to the second argument, and nothing to its streams.
 PROGRAM = """
-import sys, time
-start = time.process_time()
+import sys
 import tfbio
-seconds = time.process_time() - start
-had_tensorflow = "tensorflow" in sys.modules
+heavy = {"tensorflow", "spacy", "scipy", "pandas", "torch"} & sys.modules.keys()
 import json
 from pathlib import Path
 trial, output = sys.argv[1:]
@@ -56,11 +54,11 @@ model = tfbio.load(Path(trial).parent)
 found = [model(text) for text in ("the cells", "a study of it. results were better", "")]
 shape = model.embed("the cells").shape
 rest = [[x.text for x in own] for own in found]
-Path(output).write_text(json.dumps([seconds, had_tensorflow, shape, rest, model.path]))
+Path(output).write_text(json.dumps([sorted(heavy), shape, rest, model.path]))
 """
 
 
-def test_import_is_quick_and_nothing_is_printed(tagger, tmp_path):
+def test_the_import_loads_nothing_heavy_and_nothing_is_printed(tagger, tmp_path):
     second = str(Path(tagger).with_name("trial_1"))
     shutil.copytree(tagger, second)
     for trial, score in ((tagger, 0.5), (second, 0.75)):
@@ -74,8 +72,8 @@ def test_import_is_quick_and_nothing_is_printed(tagger, tmp_path):
         text=True,
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
-    seconds, had_tensorflow, shape, found, path = json.loads((tmp_path / "found.json").read_text())
-    assert seconds < 0.5 and not had_tensorflow
+    heavy, shape, found, path = json.loads((tmp_path / "found.json").read_text())
+    assert heavy == []
     assert shape == [32] and any(found) and found[2] == []
     assert path == second  # the best trial on the development set
 

@@ -63,14 +63,16 @@ def test_a_body_that_drips_in_is_cut_off(serve):
 def test_connections_without_a_whole_request_are_cut_off(serve, monkeypatch):
     """Headers that drip in, a connection on which nothing comes, the rest of a body too large."""
     monkeypatch.setattr(server, "_LONGER", 0.2)
-    with serve(nothing, body_seconds=0.1, max_body_bytes=10) as (client, _):
-        start = time.monotonic()
-        with connect(client) as silent, connect(client) as slow, connect(client) as large:
-            large.sendall(HEADERS + BODY[:5])
-            drip(slow, HEADERS[:-4], 0.4)
-            assert read_all(silent) == read_all(slow) == b""
-            assert read_all(large).startswith(b"HTTP/1.1 413 ")
-        assert time.monotonic() - start < 20
+    with (
+        serve(nothing, body_seconds=0.1, max_body_bytes=10) as (client, _),
+        connect(client) as silent,
+        connect(client) as slow,
+        connect(client) as large,
+    ):
+        large.sendall(HEADERS + BODY[:5])
+        drip(slow, HEADERS[:-4], 0.4)
+        assert read_all(silent) == read_all(slow) == b""
+        assert read_all(large).startswith(b"HTTP/1.1 413 ")
 
 
 def test_a_connection_that_is_kept_may_have_pauses(serve, monkeypatch):

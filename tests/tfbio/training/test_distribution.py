@@ -5,7 +5,6 @@ import os
 import shlex
 import socket
 import sys
-import time
 import urllib.error
 from pathlib import Path
 
@@ -182,12 +181,10 @@ def test_what_does_not_answer_is_not_waited_for(monkeypatch):
     with socket.create_server(("localhost", 0)) as server:
         address = f"localhost:{server.getsockname()[1]}"
         monkeypatch.setenv("GCE_METADATA_HOST", address)
-        start = time.monotonic()
         with pytest.raises(UserError, match=r"--tpu=my-tpu: no such TPU .*\(timed out\)"):
             distribution.make_strategy(tpu="my-tpu")
     with pytest.raises(UserError, match=f"--tpu=grpc://{address}: no such TPU .*refused"):
         distribution.make_strategy(tpu=f"grpc://{address}")
-    assert time.monotonic() - start < 10
     assert socket.getdefaulttimeout() is None
 
 
