@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from absl import flags
@@ -180,7 +180,8 @@ def _check_free(output: Path) -> None:
 
 @contextmanager
 def _made(folder: Path) -> Iterator[None]:
-    """Makes a folder, and removes it if the block leaves nothing in it."""
+    """Makes a folder if there is none; and removes it again if the block leaves nothing in it."""
+    is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -188,9 +189,8 @@ def _made(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):  # it is a link, for example
-            if not any(folder.iterdir()):
-                folder.rmdir()
+        if is_new and folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def define_flags() -> None:

@@ -69,6 +69,10 @@ def test_too_few_articles_is_an_error(documents_folder, tmp_path):
         with pytest.raises(DataError, match=problem):
             make(documents_folder, tmp_path / "r", held_out_fraction=fraction)
         assert not (tmp_path / "r").exists()
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(DataError, match="no structured abstract"):
+        make(documents_folder, tmp_path / "mine", held_out_fraction=1e-9)
+    assert (tmp_path / "mine").exists()
 
 
 def test_what_cannot_be_replaced_stays(documents_folder, tmp_path):
