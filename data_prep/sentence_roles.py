@@ -115,11 +115,10 @@ def make_sentence_roles(
         return manifest
 
     work_folder.check_unfinished(output, "sentence_roles")
-    if not overwrite and not work_folder.is_stages(output):
-        _check_free(output)
+    paths = {split: output / f"{split}.tsv" for split in _SPLITS}
+    work_folder.check_free(output, paths.values(), overwrite)
     articles: Counter[str] = Counter()
     labels_of: dict[str, Counter[str]] = {split: Counter() for split in _SPLITS}
-    paths = {split: output / f"{split}.tsv" for split in _SPLITS}
     with _made(output), ExitStack() as stack:
         # They appear together at the end of the block, and not at all after an error.
         files = {x: stack.enter_context(storage.written_whole(paths[x])) for x in _SPLITS}
@@ -166,16 +165,6 @@ def _check_fraction(held_out_fraction: float) -> None:
             "--held_out_fraction=0 leaves no article for dev and test: give what the examples were "
             "made with."
         )
-
-
-def _check_free(output: Path) -> None:
-    """Raises a DataError if a file of somebody else is in the way."""
-    for split in _SPLITS:
-        if (output / f"{split}.tsv").exists():
-            raise DataError(
-                f"{output / split}.tsv is there, and not of this command: give another --output, "
-                "or add --overwrite to replace it."
-            )
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -102,11 +103,7 @@ def open_work(
     folder = file_paths.at(folder)
     work = folder / WORK
     check_unfinished(folder, kind)
-    if not overwrite and not is_stages(folder) and (found := _own_files(folder)):
-        raise DataError(
-            f"{min(found)} is there, and not of this command: give another --output, or add "
-            "--overwrite to replace it."
-        )
+    check_free(folder, _own_files(folder), overwrite)
     # Another version may read the rest of the input by other rules.
     described = {**_as_json(settings), "kind": kind, "tfbio": tfbio.__version__}
     replaced = overwrite and (folder / MANIFEST).exists()
@@ -150,6 +147,27 @@ def _noted(folder: str | os.PathLike) -> dict[str, Any]:
         noted = read_step(file_paths.at(folder, WORK), "settings")
         return noted if isinstance(noted, dict) else {}
     return {}
+
+
+def check_free(folder: Path, files: Iterable[Path], overwrite: bool) -> None:
+    """Checks that no file that a stage did not write is in the way; returns nothing.
+
+    Args:
+      folder: the output folder.
+      files: the files that the stage may replace in it.
+      overwrite: True if it may replace them whoever wrote them.
+
+    Raises:
+      DataError: one of the files is there, and no stage is known to have written in the folder.
+    """
+    if overwrite or is_stages(folder):
+        return
+    for file in sorted(files):
+        if file.exists():
+            raise DataError(
+                f"{file} is there, and not of this command: give another --output, or add "
+                "--overwrite to replace it."
+            )
 
 
 def is_stages(folder: str | os.PathLike) -> bool:
