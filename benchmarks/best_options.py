@@ -8,8 +8,8 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import gc
+import multiprocessing
 import re
-import resource
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -151,17 +151,37 @@ def keep_memory() -> None:
         libc.mallopt(_M_TRIM_THRESHOLD, -1)  # never
 
 
-def peak_memory(processes: int = 0) -> float:
+def allow_recompilation() -> None:
+    """Lets torch.compile compile as often as a search needs.
+
+    By default it stops after eight forms of a function, and the next ones silently run uncompiled.
+    """
+    import torch
+
+    torch._dynamo.config.recompile_limit = 256
+
+
+def peak_memory() -> float:
     """Returns the most memory that this process has had, in MiB (resident).
 
-    Args:
-      processes: of those that it started and that have ended, which share its work; each counts as
-        much as the largest.
+    That of the processes which `multiprocessing` has started, and which still run, is added.
     """
+    processes = ["self", *(child.pid for child in multiprocessing.active_children())]
+    return sum(map(_peak_memory_of, processes)) / _MIB
+
+
+def _peak_memory_of(process: Any) -> int:
+    """Returns the most memory of a process, in KiB."""
     # Not `ru_maxrss`, which begins with the memory of the process that started this one.
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
     (own,) = re.findall(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE)
-    return (int(own) + processes * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) / _MIB
+    return int(own)
+
+
+def rotated(names: list[str], number: int) -> list[str]:
+    """Returns the engines in the order of a round, in which another one is first each time."""
+    first = number % len(names)
+    return names[first:] + names[:first]
 
 
 def medians(rows: Sequence[Sequence[float]]) -> list[float]:

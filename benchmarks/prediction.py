@@ -20,16 +20,16 @@ whole texts. F1 is of spans on the sentences of test.tsv, whose words are joined
 counts if both of its ends are right.
 
 Before the clock starts, options are tried on 100 abstracts, each in turns with the best so far, and
-kept if they make an engine faster: size of batches, order by length, threads or processes,
-attention ("sdpa" or "eager"), weights in bfloat16 or autocast, and torch.compile, which needs a C++
-compiler and minutes (--no-compile leaves it out). glibc keeps the memory that Hugging Face's
-pipeline frees, which is faster. tfbio has its defaults. The last tables say how fast each option
-was, or why it did not work.
+kept if they make an engine faster: size of batches, order by length, threads, a process of one
+thread for each core, attention ("sdpa" or "eager"), weights in bfloat16 or autocast, and
+torch.compile, which needs a C++ compiler and minutes (--no-compile leaves it out). Of tfbio only
+the processes are tried. glibc keeps the memory that Hugging Face's pipeline frees, which is faster.
+The last tables say how fast each option was, or why it did not work.
 
 Then each engine, in a process of its own, annotates all abstracts once without being timed, and in
 each round once more while the others wait: so whatever else the machine does, it does to all, and
-starting, loading and compiling do not count. Medians over the rounds and their ratios are what to
-read.
+starting, loading and compiling do not count. Each round begins with another engine. Medians over
+the rounds and their ratios are what to read.
 
 --folder keeps the texts and models. What is there already is not made again, but for the texts, so
 give a new folder for another --model or --data_dir.
@@ -86,8 +86,6 @@ def serve(flags: argparse.Namespace) -> None:
     To "spans" it answers with those that it found last, for each text. With --search it tries
     options instead, and tells of each.
     """
-    if flags.engine == _PEER:
-        best_options.keep_memory()
     folder, precision = Path(flags.folder), flags.precision[0]
     texts = {name: prediction_data.read(folder, name) for name in ("abstracts", "test")}
     if flags.search:
@@ -96,7 +94,7 @@ def serve(flags: argparse.Namespace) -> None:
             engine_process.tell(tried)
         return
     options = Options(**json.loads(flags.options or "{}"))
-    annotate = ENGINES[flags.engine].make(folder, precision, options)
+    annotate = prediction_engines.make(flags.engine, folder, precision, options)
     found: list[list[Span]] = []
 
     def answer(name: str) -> Turn | float | list[list[Span]]:
@@ -108,17 +106,13 @@ def serve(flags: argparse.Namespace) -> None:
         seconds = time.perf_counter() - start
         if name == "test":
             return prediction_data.f1(found, texts[name].entities)
-        processes = options.processes if options.processes > 1 else 0
-        memory = best_options.peak_memory(processes)
-        return Turn(seconds, memory, sum(map(len, found)))
+        return Turn(seconds, best_options.peak_memory(), sum(map(len, found)))
 
     engine_process.serve(answer)
 
 
 def find_best(engine: str, precision: str, folder: Path, compiles: bool) -> list[Tried]:
-    """Tries an engine's options, in a process of its own; returns nothing if it has none."""
-    if ENGINES[engine].start is None:
-        return []
+    """Tries an engine's options, in a process of its own."""
     arguments = [f"--engine={engine}", f"--precision={precision}", f"--folder={folder}", "--search"]
     arguments += ["--compile" if compiles else "--no-compile"]
     return best_options.found_by(
@@ -131,9 +125,9 @@ def measure(rows: dict[str, engine_process.Engine], rounds: int) -> dict[str, li
     for engine in rows.values():
         engine.ask("abstracts")
     measured: dict[str, list[Turn]] = {row: [] for row in rows}
-    for _ in range(rounds):
-        for row, turns in measured.items():
-            turns.append(Turn(*rows[row].ask("abstracts")))
+    for number in range(rounds):
+        for row in best_options.rotated(list(rows), number):
+            measured[row].append(Turn(*rows[row].ask("abstracts")))
     return measured
 
 
@@ -187,7 +181,7 @@ def compare(folder: Path, flags: argparse.Namespace) -> None:
     rows = {}
     for engine, precision in chosen:
         name = f"{engine}, {precision}"
-        options = best_options.best_of(tried[name]).options if tried[name] else {}
+        options = best_options.best_of(tried[name]).options
         arguments = [f"--engine={engine}", f"--precision={precision}", f"--folder={folder}"]
         arguments += [f"--options={json.dumps(options)}"]
         rows[name] = engine_process.Engine(_MODULE, *arguments)
@@ -206,9 +200,8 @@ def compare(folder: Path, flags: argparse.Namespace) -> None:
     if len(spans) > 1:
         print(difference(*spans.values()))
     for name, own in tried.items():
-        if own:
-            print(f"\nOptions of {name}, before the rounds:\n")
-            print("\n".join(best_options.table(own, prediction_engines.words, "abstracts/s")))
+        print(f"\nOptions of {name}, before the rounds:\n")
+        print("\n".join(best_options.table(own, prediction_engines.words, "abstracts/s")))
 
 
 def main() -> None:

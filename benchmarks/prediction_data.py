@@ -45,14 +45,15 @@ class Texts(NamedTuple):
 
     def first(self, number: int) -> Texts:
         """Returns the first texts alone."""
-        return self._part(slice(number))
+        return self.part(slice(number))
 
     def spread(self, number: int) -> Texts:
         """Returns so many texts from all parts: the first are from another year than the last."""
         step = max(1, len(self.texts) // number)
-        return self._part(slice(0, step * number, step))
+        return self.part(slice(0, step * number, step))
 
-    def _part(self, chosen: slice) -> Texts:
+    def part(self, chosen: slice) -> Texts:
+        """Returns a part of the texts."""
         return Texts(self.texts[chosen], self.sentences[chosen], self.entities[chosen])
 
 

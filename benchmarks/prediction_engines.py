@@ -7,6 +7,7 @@ pipeline and ONNX Runtime get their sentences, as tfbio has split them before th
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 import time
@@ -18,16 +19,16 @@ import numpy as np
 
 from benchmarks import best_options
 from benchmarks.prediction_data import Span, Texts
+from benchmarks.shared_engine import Annotate, SharedEngine
 
-Annotate = Callable[[Texts], list[list[Span]]]
-_CORES = os.cpu_count() or 1
+_CORES = len(os.sched_getaffinity(0))
 # Texts that each option is tried on, how often, and texts before that do not count.
 _TRIED, _TURNS, _WARM_UP = 100, 3, 8
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """The form in which an engine computes; each engine heeds some of them."""
+    """The form in which an engine computes; each engine heeds some of them, all `processes`."""
 
     batch_size: int = 8
     threads: int = _CORES
@@ -42,14 +43,14 @@ class Engine(NamedTuple):
     """An engine.
 
     Attributes:
-      make: makes it, of the folder, the precision and options.
-      start: the options to start from; None if it has none.
+      make: makes it in one process, of the folder, the precision and options.
       changes: the options to try, in their order, for a precision.
+      start: the options to start from.
     """
 
     make: Callable[[Path, str, Options], Annotate]
-    start: Options | None = None
-    changes: Callable[[str], list[dict[str, Any]]] = lambda precision: []
+    changes: Callable[[str], list[dict[str, Any]]]
+    start: Options = Options()
 
 
 def words(options: dict[str, Any]) -> str:
@@ -59,6 +60,10 @@ def words(options: dict[str, Any]) -> str:
     said += [f"processes={own.processes}"] * (own.processes > 1)
     said += ["by length"] * own.by_length + ["eager"] * (own.attention == "eager")
     return ", ".join([*said, *["autocast"] * own.autocast, *["torch.compile"] * own.compiled])
+
+
+# Each process with one thread.
+_IN_PROCESSES = [{"processes": _CORES, "threads": 1}] if _CORES > 1 else []
 
 
 # --- tfbio ---------------------------------------------------------------------------------------
@@ -86,6 +91,7 @@ def _pipeline(folder: Path, precision: str, options: Options) -> Annotate:
     import torch
     import transformers
 
+    best_options.keep_memory()
     halved = precision == "bfloat16" and not options.autocast
     model = transformers.AutoModelForTokenClassification.from_pretrained(
         folder / "transformers",
@@ -93,6 +99,7 @@ def _pipeline(folder: Path, precision: str, options: Options) -> Annotate:
         dtype=torch.bfloat16 if halved else torch.float32,
     ).eval()
     if options.compiled:
+        best_options.allow_recompilation()
         model.forward = torch.compile(model.forward, dynamic=True)
     pipeline = transformers.pipeline(
         "token-classification",
@@ -118,10 +125,13 @@ def _pipeline_changes(precision: str) -> list[dict[str, Any]]:
         {"attention": "eager"},
         *([{"autocast": True}] if precision == "bfloat16" else []),
         *([{"threads": _CORES // 2}] if _CORES > 1 else []),
+        *_IN_PROCESSES,
         # Last, since it may end the process. What is faster without need not be so with it.
         {"compiled": True},
         {"compiled": True, "attention": "eager"},
         *({"compiled": True, "autocast": x} for x in (True, False) if precision == "bfloat16"),
+        *({"compiled": True, "batch_size": size} for size in (8, 16, 32)),
+        {"compiled": True, "processes": 1, "threads": _CORES},
     ]
 
 
@@ -170,7 +180,8 @@ def _onnx(folder: Path, precision: str, options: Options) -> Annotate:
 
 def _onnx_changes(precision: str) -> list[dict[str, Any]]:
     sizes = [{"batch_size": size} for size in (1, 16, 32, 64)]
-    return [{"by_length": True}, *sizes, *([{"threads": _CORES // 2}] if _CORES > 1 else [])]
+    fewer = [{"threads": _CORES // 2}] if _CORES > 1 else []
+    return [{"by_length": True}, *sizes, *fewer, *_IN_PROCESSES]
 
 
 def spans_of(tags: Sequence[str], words: Sequence[Span]) -> list[Span]:
@@ -219,23 +230,37 @@ def _spacy(folder: Path, precision: str, options: Options) -> Annotate:
     nlp = spacy.load(folder / "spacy")
 
     def annotate(texts: Texts) -> list[list[Span]]:
-        read = nlp.pipe(texts.texts, batch_size=options.batch_size, n_process=options.processes)
+        read = nlp.pipe(texts.texts, batch_size=options.batch_size)
         return [[(x.start_char, x.end_char) for x in doc.ents] for doc in read]
 
     return annotate
 
 
 def _spacy_changes(precision: str) -> list[dict[str, Any]]:
-    sizes = [{"batch_size": size} for size in (32, 128)]
-    return [*sizes, *([{"processes": _CORES}] if _CORES > 1 else [])]
+    return [*({"batch_size": size} for size in (32, 128)), *_IN_PROCESSES]
 
 
 ENGINES = {
-    "tfbio": Engine(_tfbio),
-    "Hugging Face": Engine(_pipeline, Options(), _pipeline_changes),
-    "ONNX Runtime": Engine(_onnx, Options(), _onnx_changes),
-    "spaCy": Engine(_spacy, Options(threads=1), _spacy_changes),
+    "tfbio": Engine(_tfbio, lambda precision: _IN_PROCESSES),
+    "Hugging Face": Engine(_pipeline, _pipeline_changes),
+    "ONNX Runtime": Engine(_onnx, _onnx_changes),
+    "spaCy": Engine(_spacy, _spacy_changes, Options(threads=1)),
 }
+
+
+def make(name: str, folder: Path, precision: str, options: Options) -> Annotate:
+    """Makes an engine, in as many processes as the options say.
+
+    Args:
+      name: its key in `ENGINES`.
+      folder: with the models.
+      precision: "float32" or "bfloat16".
+      options: the form in which it computes.
+    """
+    own = functools.partial(ENGINES[name].make, folder, precision, options)
+    if options.processes == 1:
+        return own()
+    return SharedEngine(own, options.processes, options.threads)
 
 
 def search(
@@ -252,8 +277,8 @@ def search(
     """
     own, some = ENGINES[engine], texts.spread(_TRIED)
 
-    def make(options: Options) -> Callable[[int], float]:
-        annotate = own.make(folder, precision, options)
+    def measured(options: Options) -> Callable[[int], float]:
+        annotate = make(engine, folder, precision, options)
         annotate(some if options.compiled else texts.first(_WARM_UP))
 
         def measure(turn: int) -> float:
@@ -264,4 +289,4 @@ def search(
         return measure
 
     changes = [each for each in own.changes(precision) if compiles or "compiled" not in each]
-    yield from best_options.search(own.start, changes, make, _TURNS)
+    yield from best_options.search(own.start, changes, measured, _TURNS)

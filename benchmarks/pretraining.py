@@ -23,10 +23,10 @@ keeps the memory that a step frees. The last table says how fast each option was
 work; torch.compile takes minutes, and --no-compile leaves it out.
 
 Then all engines train, each in a process of its own, a few steps at a time, while the others wait:
-so whatever else the machine does, it does to all. Medians over the rounds and their ratios are what
-to read. A table has sequences and real (not padding) tokens per second, the share of the machine's
-peak, and the most resident memory of each process. The peak is the fastest float32 matrix product
-that was seen in the run, with either library.
+so whatever else the machine does, it does to all. Each round begins with another engine. Medians
+over the rounds and their ratios are what to read. A table has sequences and real (not padding)
+tokens per second, the share of the machine's peak, and the most resident memory of each process.
+The peak is the fastest float32 matrix product that was seen in the run, with either library.
 
 --before adds the engine of another checkout of tfbio, such as an older commit's, on the same
 examples and in its default precision. A shape that it does not know is measured without it.
@@ -201,9 +201,9 @@ def compare(name: str, folder: Path, flags: argparse.Namespace) -> None:
     best = {each: best_options.best_of(tried[each]) for each in precisions}
     rows = start(name, folder, best, Path(flags.before).resolve() if flags.before else None)
     measured: dict[str, list[list[float]]] = {row: [] for row in rows}
-    for _ in range(flags.rounds):
-        for row, turns in measured.items():
-            turns.append(rows[row].engine.ask(shape.steps))
+    for number in range(flags.rounds):
+        for row in best_options.rotated(list(rows), number):
+            measured[row].append(rows[row].engine.ask(shape.steps))
     for each in rows.values():
         each.engine.end()
     print(f"\n## {name}: {shape.batch_size} sequences of {shape.sequence_length}\n")

@@ -145,7 +145,7 @@ def prediction(folder: Path, precision: str, steps: int) -> list[str]:
             f"--folder={folder} has no abstracts.json: give that of `python -m "
             "benchmarks.prediction --folder=...`."
         )
-    texts = prediction_data.read(folder, "abstracts").first(ABSTRACTS)
+    texts = prediction_data.read(folder, "abstracts").spread(ABSTRACTS)
     own = prediction_engines.ENGINES["tfbio"]
     annotate = own.make(folder, precision, prediction_engines.Options())
     annotate(texts)

@@ -355,7 +355,8 @@ def main(argv: list[str]) -> None:
         FLAGS.encoder,
     )
     require("torch", "transformers")
-    compared.run(FLAGS.arm, of)
+    with storage.only_writer(compared.scores):
+        compared.run(FLAGS.arm, of)
     print(f"\n{Path(FLAGS.output, 'budgets.md')}")
 
 

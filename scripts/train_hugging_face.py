@@ -233,7 +233,7 @@ def main() -> None:
         "--attention", default="sdpa", choices=["sdpa", "eager"], help="sdpa is the fused one"
     )
     flags = parser.parse_args()
-    torch.set_num_threads(os.cpu_count() or 1)
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
     settings = config.load(PretrainingConfig, "", flags.set)
     texts = Rows(flags.examples) if flags.rows else Blocks(flags.documents, flags.examples)
     pretraining = Run(settings, texts, flags.model_dir, flags.compile, flags.attention)

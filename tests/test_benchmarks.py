@@ -127,7 +127,7 @@ def test_a_folder_with_examples_of_other_flags_is_refused(benchmark, name, tmp_p
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_torch_compile_is_tried_on_blocks(shape):
+def test_torch_compile_is_tried_on_blocks_with_each_attention(shape):
     options = hugging_face_pretraining.Options(2, packed=not shape.pairs)
     tried = []
 
@@ -138,8 +138,10 @@ def test_torch_compile_is_tried_on_blocks(shape):
 
     changes = hugging_face_pretraining._changes(shape, compiles=True)
     list(best_options.search(options, changes, make, turns=1))
-    (compiled,) = (each for each in tried if each.compiled)
-    assert compiled.packed == (not shape.pairs) and not compiled.pad_to_longest
+    compiled = [each for each in tried if each.compiled]
+    assert [each.attention for each in compiled] == ["sdpa", "eager"]
+    for each in compiled:
+        assert each.packed == (not shape.pairs) and not each.pad_to_longest
 
 
 def test_pairs_that_were_trained_with_other_steps_are_named(pairs_folder, tmp_path, monkeypatch):

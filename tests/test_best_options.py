@@ -135,6 +135,12 @@ print(before, most, peak_memory())
 """
 
 
+def test_each_engine_is_first_in_its_turn():
+    names = ["a", "b", "c"]
+    orders = [best_options.rotated(names, number) for number in range(4)]
+    assert orders == [[*"abc"], [*"bca"], [*"cab"], [*"abc"]]
+
+
 def test_memory_is_the_most_that_the_process_has_had():
     """It is that of the process alone: this one, which starts it, has as much as can be."""
     own = bytearray(1 << 30)

@@ -68,7 +68,7 @@ def test_all_have_one_size_but_for_albert():
             assert (shape.num_attention_heads, shape.intermediate_size) == (4, 1024)
     settings = [settings_of(name) for name in FAMILIES]
     assert {(x.train_batch_size, x.sequence_length, x.num_warmup_steps) for x in settings} == {
-        (32, 128, 700)
+        (16, 128, 700)
     }
 
 
@@ -103,45 +103,73 @@ def record(stage, family="biolm", **figures):
     return {"stage": stage, "family": family, "settings": "", **figures}
 
 
-def scored(family, start, *scores):
-    """Records of the scores of each seed of pretraining."""
-    task = {"task": "sentence_roles", "metric": "accuracy", "start": start}
+TASK = {"task": "sentence_roles", "metric": "accuracy"}
+
+
+def scored(family, *scores):
+    """Records of the scores of each seed of pretraining, and of these encoders."""
+    of_seeds = enumerate(scores)
     return [
-        record("finetuning", family, seed=seed, scores=of_seed, **task)
-        for seed, of_seed in enumerate(scores)
+        *(
+            record("finetuning", family, seed=seed, scores=of_seed, start="pretrained", **TASK)
+            for seed, of_seed in of_seeds
+        ),
+        *(pretrained(family, seed) for seed in range(len(scores))),
     ]
+
+
+def random(encoder, scores):
+    """The record of the scores of random weights."""
+    key = {"stage": "finetuning", "encoder": encoder, "start": "random", "settings": ""}
+    return key | TASK | {"scores": scores}
+
+
+def pretrained(family, seed):
+    return record(
+        "pretraining",
+        family,
+        seed=seed,
+        learning_rate=2.5e-4,
+        steps=7000,
+        tokens=30_000_000,
+        parameters=5_290_240,
+        encoder="another" if family == "biom_bert" else "small",
+        held_out={"mlm_loss": 4.5 + seed, "auc": 0.75},
+    )
 
 
 def test_the_report_says_what_is_shown_and_what_is_not(tmp_path):
     records = [
-        *(record("search", learning_rate=rate, held_out_loss=rate) for rate in (5e-4, 1e-3, 2e-3)),
-        record(
-            "pretraining",
-            seed=0,
-            learning_rate=5e-4,
-            steps=7000,
-            tokens=30_000_000,
-            parameters=5_290_240,
+        record("search", learning_rate=2.5e-4, held_out_loss=6.1),
+        record("search", learning_rate=5e-4, held_out_loss=6.2),
+        record("search", learning_rate=1e-3, held_out_loss=math.inf),
+        *(
+            record("search", "pubmedbert", learning_rate=rate, held_out_loss=rate)
+            for rate in (5e-4, 1e-3)
         ),
-        record("cost", cpu_seconds_per_step=0.6, processor="2 cores of X"),
-        *scored("biolm", "pretrained", [0.59, 0.60, 0.61], [0.62] * 3, [0.64, 0.65, 0.63]),
-        *scored("biolm", "random", [0.5, 0.51, 0.52]),
-        *scored("pubmedbert", "pretrained", [0.50, 0.52, 0.51]),
-        *scored("pubmedbert", "random", [0.5, 0.51, 0.52]),
-        *scored("biom_bert", "pretrained", [0.60, 0.62, 0.64]),
-        *scored("bioelectra", "pretrained", [0.40] * 3, [0.40] * 3),  # one class for all
-        *scored("bioelectra", "random", [0.40] * 3),
+        *(
+            record("cost", turn=turn, cpu_seconds_per_step=seconds, processor="2 cores of X")
+            for turn, seconds in enumerate((0.6, 0.9, 0.5))
+        ),
+        *scored("biolm", [0.59, 0.60, 0.61], [0.62] * 3, [0.64, 0.65, 0.63]),
+        *scored("pubmedbert", [0.50, 0.52, 0.51]),
+        random("small", [0.5, 0.51, 0.52]),
+        *scored("biom_bert", [0.60, 0.62, 0.64]),
+        *scored("bioelectra", [0.51] * 3, [0.51] * 3),  # one class for all
     ]
     families_report.write(records, tmp_path)
     text = (tmp_path / "comparison.md").read_text()
-    assert "| bio-lm | 5.29 M | 0.0005: 0.001, 0.001: 0.001, 0.002: 0.002 | 1 |" in text
-    assert "| 30,000,000 | 7,000 | 70 |" in text  # 7,000 steps of 0.6 s
-    assert "at an end of the three for bio-lm" in text and "2 cores of X" in text
+    assert "| bio-lm | 5.29 M | 0.00025: 6.100, 0.0005: 6.200, 0.001: not finite | 3 |" in text
+    # 7,000 steps of 0.6 s, the median
+    assert "| 30,000,000 | 7,000 | 70 | mlm_loss 4.500, 5.500, 6.500; auc 0.750, 0.750" in text
+    assert "at an end of the three for bio-lm:" in text and "2 cores of X" in text
     # Means of 60, 62 and 64, and 50, 51 and 52 of fine-tuning: deviations of 2 and 1, so errors of
     # 1.155 and 0.577, and 11 points are 8.5 errors.
     assert "| bio-lm | 3 | 62.00 | 57.03 to 66.97 | 51.00 | 8.5 |" in text
     assert "| PubMedBERT | 1 | 51.00 | 48.52 to 53.48 | 51.00 | 0.0 |" in text
-    assert "BioM-BERT" not in text  # without a score of random weights
+    assert "BioM-BERT" not in text  # without a search and a score of random weights
+    # Errors of 0 and of 1.155; what has one seed is compared with no other family.
+    assert "| bio-lm | 9.5 |  |" in text and "| BioELECTRA |  | -9.5 |" in text
     assert "by 2 standard errors or more: bio-lm." in text
     assert "shows nothing of: BioELECTRA; PubMedBERT." in text
     assert "over seeds of fine-tuning alone: PubMedBERT." in text
@@ -180,18 +208,18 @@ def test_an_interrupted_comparison_goes_on_and_repeats_nothing(typed, tmp_path, 
         lines = (tmp_path / "scores.jsonl").read_text().splitlines()
         return [json.loads(line) for line in lines]
 
-    # Documents, vocabulary, labelled sentences, examples, two learning rates, the run itself.
+    # Documents, vocabulary, labelled sentences, examples, two runs for the time of a step, two
+    # learning rates, the run itself.
     with pytest.raises(KeyboardInterrupt):
-        compare(["pubmedbert"], until=7)
-    assert [record["stage"] for record in stages()] == ["search"] * 2
+        compare(["pubmedbert"], until=9)
+    assert [record["stage"] for record in stages()] == ["cost", "search", "search"]
     rest = compare(["pubmedbert"])
     assert [command.split()[0] for command in rest] == [
         "run_pretraining.py",
         *["run_finetuning.py"] * 2,
-        *["run_pretraining.py"] * 2,
     ]
     records = stages()
-    best = min(records[:2], key=lambda record: record["held_out_loss"])
+    best = min(records[1:3], key=lambda record: record["held_out_loss"])
     assert f"learning_rate={best['learning_rate']}" in rest[0].split()
     assert "--from_scratch" in rest[2] and "--from_scratch" not in rest[1]
     (run,) = (record for record in records if record["stage"] == "pretraining")
@@ -202,7 +230,8 @@ def test_an_interrupted_comparison_goes_on_and_repeats_nothing(typed, tmp_path, 
     assert 0 <= run["held_out"]["sentence_pair_balanced_accuracy"] <= 1
     scores = [record for record in records if record["stage"] == "finetuning"]
     for record in scores:
-        folder = tmp_path / "finetuned" / "sentence_roles" / f"pubmedbert_seed_0_{record['start']}"
+        name = "pubmedbert_seed_0" if "seed" in record else f"random_{run['encoder']}"
+        folder = tmp_path / "finetuned" / "sentence_roles" / name
         kept = json.loads((folder / "scores.json").read_text())
         assert record["scores"] == [trial["test"]["accuracy"] for trial in kept["trials"]]
         assert len(record["scores"]) == 3
@@ -210,13 +239,17 @@ def test_an_interrupted_comparison_goes_on_and_repeats_nothing(typed, tmp_path, 
     assert "| PubMedBERT | 1 |" in (tmp_path / "comparison.md").read_text()
 
 
-def test_a_score_belongs_to_the_recipe_and_to_the_precision(tmp_path, monkeypatch):
-    examples = tmp_path / "out" / "examples_electra"
+def make_examples(folder, objective):
+    examples = folder / f"examples_{objective}"
     examples.mkdir(parents=True)
-    manifest = {"kind": "examples", "counts": {"tokens": 9000, "examples": 80}, "shards": []}
-    manifest["settings"] = {"vocab_size": 8192, "documents_sha256": "a"}
-    manifest["counts"]["heldout_examples"] = 41
+    counts = {"tokens": 9000, "examples": 80, "heldout_examples": 41}
+    settings = {"vocab_size": 8192, "documents_sha256": "a", "vocab_sha256": "b"}
+    manifest = {"kind": "examples", "counts": counts, "settings": settings, "shards": []}
     (examples / "manifest.json").write_text(json.dumps(manifest))
+
+
+def test_a_score_belongs_to_the_recipe_and_to_the_precision(tmp_path, monkeypatch):
+    make_examples(tmp_path / "out", "electra")
     family = FAMILIES["bioelectra"]
 
     def digest(precision="bfloat16", **recipe):
@@ -231,6 +264,7 @@ def test_a_score_belongs_to_the_recipe_and_to_the_precision(tmp_path, monkeypatc
 
     assert digest() == digest(comment="Of the same values.")
     assert digest() != digest(mask_prob=0.5)
+    assert digest() == digest(decay_all=False)  # the default
     assert digest() != digest(precision="float32")
     rounded = {}
     for cuts_off in (False, True):
@@ -239,14 +273,47 @@ def test_a_score_belongs_to_the_recipe_and_to_the_precision(tmp_path, monkeypatc
     assert rounded[False][0] == rounded[True][0] and rounded[False][1] != rounded[True][1]
 
 
+def test_families_with_the_same_encoder_share_its_random_weights(tmp_path):
+    for objective in {family.examples for family in FAMILIES.values()}:
+        make_examples(tmp_path, objective)
+    compared = compare_families.FamilyComparison(str(tmp_path))
+    shapes = {}
+    for name, family in FAMILIES.items():
+        for rate in family.learning_rates:
+            settings = compared._settings(family, 30_000, rate, seed=0)
+            shapes.setdefault(compared._encoder(family, settings), set()).add(name)
+    alike = {"bioelectra", "pubmedbert", "biom_bert"}
+    alone = [{name} for name in FAMILIES if name not in alike]
+    assert sorted(map(sorted, shapes.values())) == sorted(map(sorted, [alike, *alone]))
+
+
+@pytest.mark.parametrize("diverged", [True, False])
+def test_a_learning_rate_that_is_too_high_has_lost(diverged, tmp_path, monkeypatch):
+    """Its run ends, and so would each further one."""
+    make_examples(tmp_path, "electra")
+
+    def run(command):
+        model_dir = Path(command.partition("--model_dir=")[2].split()[0])
+        if "searched" in str(model_dir):
+            model_dir.mkdir(parents=True)
+            if diverged:
+                (model_dir / "skipped_step_12.npz").touch()
+            raise errors.UserError("this command ended with exit code 1")
+
+    monkeypatch.setattr(comparison, "python", run)
+    compared = compare_families.FamilyComparison(str(tmp_path))
+    if not diverged:  # another mistake, such as a full disk
+        with pytest.raises(errors.UserError, match="exit code 1"):
+            compared._learning_rate("bioelectra", FAMILIES["bioelectra"])
+        return
+    compared._learning_rate("bioelectra", FAMILIES["bioelectra"])
+    again = compare_families.FamilyComparison(str(tmp_path))
+    assert [record["held_out_loss"] for record in again.records] == [math.inf] * 3
+
+
 def test_the_cost_of_a_step_has_neither_evaluations_nor_checkpoints(tmp_path, monkeypatch):
-    """A run of 250 steps less one of 50 is 200 steps, whatever else a run of a family does."""
-    examples = tmp_path / "examples_full_sentences"
-    examples.mkdir()
-    counts = {"tokens": 9000, "examples": 80, "heldout_examples": 41}
-    settings = {"vocab_size": 8192, "documents_sha256": "a"}
-    manifest = {"kind": "examples", "counts": counts, "settings": settings, "shards": []}
-    (examples / "manifest.json").write_text(json.dumps(manifest))
+    """A run of 150 steps less one of 25 is 125 steps, whatever else a run of a family does."""
+    make_examples(tmp_path, "full_sentences")
     clock, typed = [0.0], []
 
     def run(command):
@@ -257,17 +324,17 @@ def test_the_cost_of_a_step_has_neither_evaluations_nor_checkpoints(tmp_path, mo
     monkeypatch.setattr(comparison, "python", run)
     monkeypatch.setattr(comparison, "cpu_seconds", lambda: clock[0])
     compared = compare_families.FamilyComparison(str(tmp_path))
-    compared._cost("biolm", FAMILIES["biolm"])
+    compared._cost("biolm", FAMILIES["biolm"], turn=0)
     (record,) = compared.records
     assert record["cpu_seconds_per_step"] == pytest.approx(0.6)
     for command in typed:
         options = dict(x.split("=") for x in command.split() if x.count("=") == 1)
         for name in ("num_train_steps", "run.eval_every_steps", "run.save_checkpoints_steps"):
-            assert int(options[name]) == 500
+            assert int(options[name]) == 300
     # Times of another processor are refused.
     monkeypatch.setattr(comparison, "processor", lambda: "4 cores of another")
     with pytest.raises(errors.UserError, match="those of 4 cores of another cannot be compared"):
-        compared._cost("pubmedbert", FAMILIES["biolm"])
+        compared._cost("pubmedbert", FAMILIES["biolm"], turn=0)
 
 
 def test_a_processor_is_told_by_more_than_its_name():

@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from benchmarks import (
+    best_options,
     engine_process,
     prediction,
     prediction_data,
@@ -91,6 +92,14 @@ def test_engines_with_the_same_weights_find_the_same_spans(folder):
     assert sum(map(len, expected)) > 20
     for engine, spans in found.items():
         assert spans == expected, engine
+    # Its two processes have the abstracts in turns.
+    alone = best_options.peak_memory()
+    for name in ("tfbio", "Hugging Face"):
+        shared = prediction_engines.make(name, folder, "float32", Options(threads=1, processes=2))
+        assert shared(texts) == shared(texts) == expected, name
+        assert best_options.peak_memory() > alone + 200
+        odd = texts.part(slice(3))
+        assert shared(odd) == expected[:3]
     # The same, in formats whose roundings move few tags.
     for options in (Options(threads=1), Options(threads=1, autocast=True)):
         spans = ENGINES["Hugging Face"].make(folder, "bfloat16", options)(texts)
