@@ -9,6 +9,7 @@ import dataclasses
 import os
 from typing import Any
 
+import tfbio
 from data_prep.sentences import splitters
 from tfbio.base import file_paths
 from tfbio.base.shards import Shard
@@ -71,7 +72,7 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class ModelFacts:
-    """The facts that tell whether two processes annotate with the same model.
+    """The facts that tell whether two processes annotate with the same model, and alike.
 
     Attributes:
       weights_sha256: see `checkpoint_source.sha256_of_weights`.
@@ -80,6 +81,9 @@ class ModelFacts:
       vocab_sha256: see `vocabularies.sha256_of`.
       lower_case: True if the model reads lower-case text.
       labels: those of the model's outputs, in their order: "O, B-Chemical, I-Chemical".
+      bfloat16_products: "rounded", or "cut off", see `cpu_bfloat16.cuts_off_products`; "" in
+        float32 and on a GPU.
+      tfbio: the version of tfbio.
     """
 
     weights_sha256: str
@@ -88,23 +92,30 @@ class ModelFacts:
     vocab_sha256: str
     lower_case: bool
     labels: str
+    bfloat16_products: str
+    tfbio: str
 
     @classmethod
-    def of(cls, trial: str, precision: str) -> ModelFacts:
-        """Returns the facts of a model, which need not be loaded.
+    def of(cls, trial: str, precision: str, on_gpu: bool = False) -> ModelFacts:
+        """Returns the facts of a model on this machine; it need not be loaded.
 
         Args:
           trial: the path of the folder with its weights, see `fine_tuned.find_trial`.
           precision: "float32" or "bfloat16".
+          on_gpu: True if a GPU computes.
 
         Raises:
           UserError: the folder has no model that can be used.
         """
         from tfbio.text import vocabularies
+        from tfbio.training import cpu_bfloat16
         from tfbio.weights import checkpoint_source, fine_tuned
 
         settings = fine_tuned.read_settings(trial)
         vocabulary = vocabularies.find_vocabulary(checkpoint_source.run_of(trial))
+        products = ""
+        if precision == "bfloat16" and not on_gpu:
+            products = "cut off" if cpu_bfloat16.cuts_off_products() else "rounded"
         return cls(
             weights_sha256=checkpoint_source.sha256_of_weights(trial),
             precision=precision,
@@ -112,6 +123,8 @@ class ModelFacts:
             vocab_sha256=vocabularies.sha256_of(vocabulary),
             lower_case=settings.lower_case,
             labels=", ".join(settings.trained_on.labels),
+            bfloat16_products=products,
+            tfbio=tfbio.__version__,
         )
 
 

@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import tfbio
 from data_prep.running import pipeline, work_folder
 from data_prep.sentences import splitters
 from tfbio.base import file_paths, messages, path_checks, storage
@@ -55,7 +56,8 @@ def annotate(
     Returns nothing. Each input file gives an output file of its name in `output_dir`, and
     `manifest.json` has the model, the settings, and the counts of each file. Files that are
     complete are kept by a later run, which may have more input files. An input that cannot be read
-    is named and left out. The bytes of an output depend on its input and the settings alone.
+    is named and left out. On machines of one kind, the bytes of an output depend on its input and
+    the settings alone.
 
     Args:
       settings: the model, and the form of the outputs.
@@ -70,10 +72,11 @@ def annotate(
       UsageError: the form cannot be written file by file, or not compressed, or the model finds no
         entities.
       UserError: there is no such model or input; two inputs have one name, or one a name that is
-        too long; the folder has files with another model or other settings; a process died, or the
-        pipeline's job failed.
+        too long; the folder has files with another model or other settings, or of another version
+        of tfbio; a process died, or the pipeline's job failed.
       DataError: no input was good.
       OSError: an output cannot be written.
+      RuntimeError: anything else has failed at an input; the message names it.
     """
     path_checks.require_output("output_dir", output_dir)
     _check_form(settings.form, settings.compress)
@@ -204,6 +207,8 @@ class _Run:
                 self.left.append(job)
         if len(self._bad) == len(jobs):
             raise DataError(f"no input can be read: {self._bad[0].problem}")
+        if self.left:  # else nothing of this version is added to what another one wrote
+            folder.check({"tfbio": tfbio.__version__})
         self.left.sort(key=lambda job: -job.bytes)
         if done and self.left:
             print(f"{done:,} of {len(jobs):,} files are complete and are kept", flush=True)
@@ -233,9 +238,10 @@ class _Run:
         from tfbio.weights import fine_tuned
 
         trial = fine_tuned.find_trial(self._settings["model"], say=lambda line: None)
-        # The precision and the sentences of the next files may differ: there are none.
         facts = dataclasses.asdict(ModelFacts.of(trial, precision=""))
-        del facts["precision"], facts["sentence_splitter"]
+        # These are of the next files, of which there are none.
+        for name in ("precision", "bfloat16_products", "sentence_splitter", "tfbio"):
+            del facts[name]
         self._folder.check(facts)
         print(f"{self._folder.path} is complete", flush=True)
         if self._bad:

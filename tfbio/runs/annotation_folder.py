@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import uuid
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -21,7 +22,9 @@ from tfbio.base.manifests import MANIFEST, Manifest
 from tfbio.runs.annotated_file import AnnotatedFile, Job
 
 KIND = "annotations"
-_SETTINGS = "settings"
+# The step in the working folder with the settings, and with the run's token: a str of no other run,
+# so that a cluster's job can tell when another one has begun.
+SETTINGS, TOKEN = "settings", "token"
 # The path of the model is for readers: the hash of its weights tells models apart.
 _NOT_COMPARED = ("model",)
 
@@ -82,8 +85,9 @@ class AnnotationFolder:
 
     def _read_work(self) -> None:
         work_folder.check_unfinished(self.path, KIND)
-        if noted := work_folder.read_step(self.work, _SETTINGS):
-            noted.pop("kind", None)
+        if noted := work_folder.read_step(self.work, SETTINGS):
+            for name in ("kind", TOKEN):
+                noted.pop(name, None)
             self.settings = noted
         for content in work_folder.read_steps(self.work, "file-"):
             note = AnnotatedFile.from_json(content)
@@ -183,7 +187,8 @@ class AnnotationFolder:
             self._remove()
         self.settings = settings
         self.work.mkdir(parents=True, exist_ok=True)
-        work_folder.write_step(self.work, _SETTINGS, settings | {"kind": KIND})
+        more = {"kind": KIND, TOKEN: uuid.uuid4().hex}
+        work_folder.write_step(self.work, SETTINGS, settings | more)
 
     def add(self, note: AnnotatedFile) -> None:
         """Notes that a file is done, and returns nothing.

@@ -12,13 +12,14 @@ import functools
 import os
 import socket
 import threading
-import uuid
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from data_prep.running import garbage_collection, pipeline, work_folder
 from tfbio.base import file_paths, storage
 from tfbio.base.errors import UserError
+from tfbio.runs import annotation_folder
 from tfbio.runs.annotated_file import AnnotatedFile, Job, ModelFacts
 from tfbio.runs.annotation_processes import LIBRARIES, Listener, Loading
 
@@ -40,7 +41,7 @@ def in_pipeline(
     """Annotates files on a Beam pipeline.
 
     Each process of the pipeline loads the model once, and computes with one thread, as clusters
-    have a process for each core. Prints how many have loaded it.
+    have a process for each core. Prints how many have loaded it, and how often.
 
     Args:
       loading: the model. With `run.precision=auto` all machines compute in float32, as their CPUs
@@ -64,7 +65,7 @@ def in_pipeline(
     # The workers' current folder may be another.
     model, work = file_paths.absolute(loading.model), file_paths.absolute(work)
     loading = Loading(model, (*loading.overrides, f"run.precision={facts.precision}"))
-    token = uuid.uuid4().hex  # tells the notes of this job from those of an earlier one
+    token = _token(work)  # tells the notes of this job from those of an earlier one
     annotate = functools.partial(_annotate, loading=loading, facts=facts, work=work, token=token)
     jobs = [
         dataclasses.replace(
@@ -88,8 +89,9 @@ def in_pipeline(
             f"the job has ended, but {os.path.dirname(work)} has no note on {name}: give an "
             "--output_dir that all machines see."
         )
-    print(f"{len(notes.processes)} process(es) have each loaded the model once", flush=True)
-    return len(notes.processes)
+    processes, loads = len(notes.loads), sum(notes.loads.values())
+    print(f"{processes} process(es) have loaded the model {loads} time(s)", flush=True)
+    return processes
 
 
 def _facts(loading: Loading) -> ModelFacts:
@@ -122,7 +124,7 @@ class _Notes:
 
     Attributes:
       left: the files of which there is no note yet, by name.
-      processes: the processes that have written notes of this job.
+      loads: how often each process that has written notes of this job has loaded a model.
     """
 
     def __init__(
@@ -137,7 +139,7 @@ class _Notes:
         self._work, self._loading, self._facts = work, loading, facts
         self._token, self._listener = token, listener
         self.left = {job.name: job for job in jobs}
-        self.processes: set[str] = set()
+        self.loads: Counter[str] = Counter()
 
     def look(self, names: Iterable[str]) -> None:
         """Tells the listener of new notes on files of these names."""
@@ -149,7 +151,8 @@ class _Notes:
             before = note["token"] != self._token
             self._listener.done(job, AnnotatedFile.from_json(note), made_before=before)
             if not before:
-                self.processes.add(note["process"])
+                process = note["process"]
+                self.loads[process] = max(self.loads[process], note["loads"])
             del self.left[name]
 
     @contextlib.contextmanager
@@ -174,10 +177,7 @@ class _Notes:
 
 
 def _note(job: Job, loading: Loading, facts: ModelFacts, work: str) -> dict[str, Any] | None:
-    """Returns the note on a file, by whatever run of the same output; None if there is none.
-
-    A job lives on where its command was killed, and may write beside that of the next command.
-    """
+    """Returns the note on a file, by whatever run of the same output; None if there is none."""
     note = work_folder.read_step(work, f"{_STEP}{job.name}")
     return note if note and note["job"] == _of(job, loading, facts) else None
 
@@ -187,6 +187,12 @@ def _of(job: Job, loading: Loading, facts: ModelFacts) -> dict[str, Any]:
     # The facts have the precision, of which a command that continues gives one override more.
     changes = [text for text in loading.overrides if not text.startswith("run.precision=")]
     return dataclasses.asdict(job) | dataclasses.asdict(facts) | {"set": changes}
+
+
+def _token(work: str) -> str:
+    """Returns the token of the run that has begun last in a working folder, "" if it has ended."""
+    noted = work_folder.read_step(work, annotation_folder.SETTINGS) or {}
+    return noted.get(annotation_folder.TOKEN, "")
 
 
 # --- In the pipeline's processes -----------------------------------------------------------------
@@ -199,8 +205,18 @@ def _annotate(job: Job, loading: Loading, facts: ModelFacts, work: str, token: s
     """Annotates a file, and notes in the working folder that it is done.
 
     Raises:
-      UserError: this machine does not see the model or the file that the command has found.
+      UserError: this machine does not see the model, the file or the folder of the command, or
+        another command has begun in the folder.
     """
+
+    def go_on(_: int) -> None:
+        # A job lives on where its command was killed, and must not replace what the next one makes.
+        if _token(work) != token:
+            raise UserError(
+                f"another command has begun in {os.path.dirname(work)}, or this machine does not "
+                "see it: this job ends."
+            )
+
     size = -1
     with _ONE_AT_A_TIME, garbage_collection.rare_garbage_collection():
         if (note := _note(job, loading, facts, work)) and _has_output(job, note):
@@ -212,9 +228,13 @@ def _annotate(job: Job, loading: Loading, facts: ModelFacts, work: str, token: s
                 f"{job.path} is not the file here that the command has found: all machines must "
                 "see the same files."
             )
-        done = _annotator(loading, facts).annotate(job, lambda documents: None)
-        process = f"{socket.gethostname()} {os.getpid()}"
-        own = {"job": _of(job, loading, facts), "process": process, "token": token}
+        done = _annotator(loading, facts).annotate(job, go_on)
+        own = {
+            "job": _of(job, loading, facts),
+            "process": f"{socket.gethostname()} {os.getpid()}",
+            "loads": _annotator.cache_info().misses,
+            "token": token,
+        }
         note = dataclasses.asdict(done) | own
         work_folder.write_step(work, f"{_STEP}{job.name}", note)
 
@@ -232,7 +252,7 @@ def _annotator(loading: Loading, facts: ModelFacts) -> Annotator:
     """Loads the model.
 
     Raises:
-      UserError: it is not the one that the command has found, or other sentences would be made.
+      UserError: it is not the one that the command has found, or would annotate otherwise here.
     """
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # each process would take all memory of a GPU
     # TensorFlow and the sentence splitter read them when they are imported.
@@ -243,15 +263,27 @@ def _annotator(loading: Loading, facts: ModelFacts) -> Annotator:
 
     strategy = distribution.make_strategy(strategy="one_device")
     annotator = Annotator(loading.model, strategy, loading.overrides)
-    if annotator.facts.sentence_splitter != facts.sentence_splitter:
-        raise UserError(
-            f"{annotator.facts.sentence_splitter} splits sentences here, and "
-            f"{facts.sentence_splitter} where the command was given: install the same packages on "
-            "all machines."
-        )
-    if annotator.facts != facts:
-        raise UserError(
-            f"{loading.model} is another model here than where the command was given: all "
-            "machines must see the same files."
-        )
+    _check_facts(loading.model, annotator.facts, facts)
     return annotator
+
+
+def _check_facts(model: str, here: ModelFacts, there: ModelFacts) -> None:
+    """Raises a UserError unless this process annotates as the command would."""
+    same_packages = "install the same packages on all machines"
+    for name, words, remedy in (
+        ("tfbio", "tfbio {} annotates here, and {}", same_packages),
+        ("sentence_splitter", "{} splits sentences here, and {}", same_packages),
+        (
+            "bfloat16_products",
+            "products in bfloat16 are {} here, and {}",
+            "give --set run.precision=float32",
+        ),
+    ):
+        own, other = getattr(here, name), getattr(there, name)
+        if own != other:
+            raise UserError(f"{words.format(own, other)} where the command was given: {remedy}.")
+    if here != there:
+        raise UserError(
+            f"{model} is another model here than where the command was given: all machines must "
+            "see the same files."
+        )

@@ -76,15 +76,15 @@ class AnnotationProgress:
         self.lost(job)
         self.documents += documents
         self._files += 1
-        self._bytes_left -= job.bytes
         if documents:
             self._finished_bytes += job.bytes
             self._finished_documents += documents
         self._show()
 
     def lost(self, job: Job) -> None:
-        """Forgets the documents of a file that was in work when its process ended."""
+        """Forgets a file that was in work when its process ended, as no other one takes it."""
         self.documents -= self._current.pop(job.name, 0)
+        self._bytes_left -= job.bytes
 
     def close(self) -> None:
         """Ends the bar; returns nothing."""

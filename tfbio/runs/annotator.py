@@ -2,7 +2,8 @@
 
 A process makes one `Annotator`, which loads the model, and calls it for each file:
 `annotation_processes` does so in processes of this machine, `annotation_pipeline` in the workers of
-a Beam pipeline. Its output depends on the input file, the model and the settings alone.
+a Beam pipeline. On machines of one kind its output depends on the input file, the model and the
+settings alone.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Annotator:
       overrides: "name=value" each, for settings of the run such as run.eval_batch_size.
 
     Attributes:
-      facts: the `ModelFacts`, which say if two processes have the same model.
+      facts: the `ModelFacts`, which say if two processes annotate with the same model, and alike.
 
     Raises:
       UserError: there is no such model, it finds no entities, or a setting cannot be used.
@@ -54,7 +55,8 @@ class Annotator:
                 "that find entities; give --output."
             )
         self._predictor = Predictor(trial, settings, strategy, [*overrides])
-        self.facts = ModelFacts.of(trial, self._predictor.precision.name)
+        on_gpu = bool(tf.config.list_physical_devices("GPU"))
+        self.facts = ModelFacts.of(trial, self._predictor.precision.name, on_gpu)
 
     def annotate(self, job: Job, done: Callable[[int], None]) -> AnnotatedFile:
         """Annotates one file, and writes the output whole or not at all.
@@ -69,6 +71,7 @@ class Annotator:
 
         Raises:
           OSError: the output cannot be written.
+          RuntimeError: anything else has failed; the message names the input.
         """
         times, counts = StepTimes(), Counts()
         left_out: list[str] = []
@@ -81,6 +84,12 @@ class Annotator:
             times.of_consumer("writing", write, counts.of(annotated))
         except (_BadInput, FormatError) as error:
             return bad(job, messages.cut(str(error), 300))
+        except (UserError, OSError, ImportError):  # which name what is to blame
+            raise
+        except Exception as error:
+            raise RuntimeError(
+                f"{job.path} cannot be annotated: {messages.cut(repr(error))}"
+            ) from error
         size, sha256 = storage.size(job.output), storage.sha256_of(job.output)
         shard = Shard(os.path.basename(job.output), counts.documents, size, sha256)
         return AnnotatedFile(

@@ -18,8 +18,10 @@ import pytest
 from tests.run_files import write_settings
 from tfbio.base.errors import DataError, UsageError, UserError
 from tfbio.formats.annotated_documents import FormatError
-from tfbio.runs import annotation, annotation_processes, predict
+from tfbio.models.encoder_config import EncoderConfig
+from tfbio.runs import annotation, annotation_processes, document_formats, predict
 from tfbio.runs.annotated_file import AnnotationSettings
+from tfbio.training import cpu_bfloat16
 from tfbio.training.precision import own_policy
 
 ROOT = Path(__file__).parents[3]
@@ -74,7 +76,9 @@ def never():
     raise AssertionError("the model is loaded")
 
 
-def test_each_file_has_the_entities_of_a_prediction_of_it(trial, inputs, cpu, tmp_path, capsys):
+def test_each_file_has_the_entities_of_a_prediction_of_it(
+    trial, inputs, cpu, tmp_path, capsys, monkeypatch
+):
     out = tmp_path / "found"
     settings = AnnotationSettings(trial)
     annotation.annotate(settings, [str(inputs)], str(out), strategy=cpu, processes=1)
@@ -112,9 +116,12 @@ def test_each_file_has_the_entities_of_a_prediction_of_it(trial, inputs, cpu, tm
     said = capsys.readouterr().out
     assert "3 of 4 files are complete and are kept" in said and said.count("left out: ") == 1
     assert json.loads((out / "manifest.json").read_text()) == manifest
-    # Without it nothing is read, and other settings are refused before the model is loaded.
+    # Without it nothing is read, also by another version, and other settings are refused before the
+    # model is loaded.
     os.rename(inputs / "cut.xml.gz", tmp_path / "cut.xml.gz")
-    annotation.annotate(settings, [str(inputs)], str(out), strategy=never)
+    with monkeypatch.context() as patch:
+        patch.setattr("tfbio.__version__", "next")
+        annotation.annotate(settings, [str(inputs)], str(out), strategy=never)
     said = capsys.readouterr().out
     assert "found is complete" in said and "left out: " in said
     (inputs / "later.xml").write_text("no XML")
@@ -165,6 +172,74 @@ def test_processes_and_the_order_of_the_files_change_no_byte(
         out = tmp_path / str(processes)
         annotation.annotate(settings, order, str(out), strategy=never, processes=processes)
         assert files_of(out) == expected
+
+
+# So wide that TensorFlow divides products among its threads.
+@pytest.mark.parametrize(
+    "small_shape", [EncoderConfig(hidden_size=256, num_hidden_layers=1)], ids=["wide"]
+)
+def test_the_number_of_threads_changes_no_byte(trial, inputs, tmp_path):
+    """One process with a thread for each core, and two processes that share them."""
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
+    environment.pop("TF_NUM_INTRAOP_THREADS", None)  # which is 1 for tests
+    for processes in (1, 2):
+        command = [sys.executable, "-m", "tfbio", "predict", f"--model={trial}"]
+        command += [f"--input={inputs}/[abc].xml*", f"--output_dir={tmp_path / str(processes)}"]
+        command += [f"--processes={processes}", "--set", "run.precision=float32"]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    expected = files_of(tmp_path / "1")
+    assert files_of(tmp_path / "2") == expected
+    assert sum(json.loads(expected["manifest.json"])["counts"]["entities"].values()) > 20
+
+
+def test_a_cpu_that_cuts_products_off_adds_nothing_to_those_of_another(
+    trial, inputs, cpu, tmp_path, monkeypatch
+):
+    """In float32 both write the same."""
+    cuts_off = cpu_bfloat16.cuts_off_products()
+    for precision in ("float32", "bfloat16"):
+        settings = AnnotationSettings(trial, overrides=(f"run.precision={precision}",))
+
+        def annotate(name, settings=settings, out=str(tmp_path / precision)):
+            annotation.annotate(settings, [str(inputs / name)], out, strategy=cpu, processes=1)
+
+        annotate("b.xml.gz")
+        with monkeypatch.context() as patch:
+            patch.setattr(cpu_bfloat16, "cuts_off_products", lambda: not cuts_off)
+            if precision == "float32":
+                annotate("c.xml")
+            else:
+                with pytest.raises(UserError, match="annotations with bfloat16_products=.*rounded"):
+                    annotate("c.xml")
+    assert "c.jsonl" in files_of(tmp_path / "float32")
+    assert "c.jsonl" not in files_of(tmp_path / "bfloat16")
+
+
+def test_an_error_that_nobody_expects_names_its_file(trial, inputs, cpu, tmp_path, monkeypatch):
+    """The largest file is annotated first, and stays."""
+    out, read = tmp_path / "found", document_formats.read
+    settings = AnnotationSettings(trial)
+
+    def fail(path, left_out):
+        yield from read(path, left_out)
+        if path.endswith("b.xml.gz"):
+            raise EOFError("two\nlines")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(document_formats, "read", fail)
+        given = [str(inputs / name) for name in ("a.xml.gz", "b.xml.gz")]
+        with pytest.raises(
+            RuntimeError, match=r"pubmed/b.xml.gz cannot be annotated: EOF"
+        ) as error:
+            annotation.annotate(settings, given, str(out), strategy=cpu, processes=1)
+    # What ends a process of several is told by the first one.
+    told = str(annotation_processes._portable(error.value)).splitlines()[-1]
+    assert re.search(r"pubmed/b.xml.gz cannot be annotated: EOFError\('two", told)
+    assert set(os.listdir(out)) == {"a.jsonl", ".work"}
+    written = (out / "a.jsonl").stat().st_mtime_ns
+    annotation.annotate(settings, given, str(out), strategy=cpu, processes=1)
+    assert (out / "a.jsonl").stat().st_mtime_ns == written and (out / "b.jsonl").exists()
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+import tfbio
 from data_prep.running import work_folder
 from tfbio.base import storage
 from tfbio.base.errors import DataError, UserError
@@ -30,7 +31,8 @@ def annotate(tmp_path):
         own = annotation._Run(folder, settings, jobs)
         folder.check_outputs(own.left, overwrite)
         splitter = " ".join(annotation.splitters.resolve("auto"))
-        own.ready(ModelFacts("abc", "float32", splitter, "def", lower_case, "O, B"))
+        facts = ("abc", "float32", splitter, "def", lower_case, "O, B", "", tfbio.__version__)
+        own.ready(ModelFacts(*facts))
         for job in sorted(own.left, key=lambda job: job.name):
             if job.name == dies:
                 own.died(job, -9)
@@ -184,6 +186,17 @@ def test_files_of_another_form_or_splitter_are_refused(inputs, annotate, monkeyp
     with pytest.raises(UserError, match="has annotations with lower_case=true, not false"):
         annotate(lower_case=False)
     assert annotate()["counts"]["documents"] == 2
+
+
+def test_another_version_adds_nothing(inputs, annotate, tmp_path, monkeypatch):
+    """The manifest would be that of one version, and of outputs of two."""
+    annotate(until="a.xml")
+    written = (tmp_path / "out" / "a.jsonl").read_bytes()
+    monkeypatch.setattr("tfbio.__version__", "next")
+    with pytest.raises(UserError, match="annotations with tfbio=.*, not .*next.*--overwrite"):
+        annotate()
+    assert (tmp_path / "out" / "a.jsonl").read_bytes() == written
+    assert annotate(overwrite=True)["settings"]["tfbio"] == "next"
 
 
 @pytest.mark.parametrize(

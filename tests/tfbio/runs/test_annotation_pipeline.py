@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import subprocess
@@ -16,12 +17,15 @@ from tests.portable_runner import ROOT, wait_for
 from tests.tfbio.runs.test_annotation import files_of, never, write_citations
 from tfbio.base.errors import UserError
 from tfbio.base.manifests import Manifest
-from tfbio.runs import annotation, annotation_pipeline, annotator
+from tfbio.runs import annotation, annotation_pipeline, annotator, document_formats
 from tfbio.runs.annotated_file import AnnotationSettings, Job, ModelFacts
+from tfbio.runs.annotation_folder import AnnotationFolder
 from tfbio.runs.annotation_processes import LIBRARIES, Loading
+from tfbio.training import cpu_bfloat16
 
 # Beam's runner that a job service runs pipelines on, here in this process.
 IN_PROCESS = pipeline.Runner("FnApiRunner")
+FACTS = ModelFacts("00", "float32", "biosenter 1.0", "11", True, "O, B", "", "0.1.0")
 
 
 @pytest.fixture
@@ -104,7 +108,7 @@ def test_a_cluster_writes_the_bytes_of_one_machine(
             assert done.returncode == 0, done.stdout + done.stderr
             assert files_of(other) == one_machine
         # The last command had all to do: each of two processes loaded the model once.
-        assert "2 process(es) have each loaded the model once" in done.stdout
+        assert "2 process(es) have loaded the model 2 time(s)" in done.stdout
         assert set(cluster.opened(f"{trial}/model.index")) == {1}
         by_pool = cluster.files_by_pool(tmp_path / "whole")
         assert by_pool.keys() == {pool.pid for pool in cluster.pools}
@@ -116,11 +120,58 @@ def test_what_is_noted_is_told_and_kept(trial, inputs, one_machine, tmp_path, ca
 
     annotate(trial, inputs, output)
     said = capsys.readouterr().out
-    assert "1 process(es) have each loaded the model once\nseconds by step: reading " in said
+    assert "1 process(es) have loaded the model 1 time(s)\nseconds by step: reading " in said
     assert "120 document(s) of 8 file(s) (0 left out), " in said
     assert files_of(output) == one_machine
     annotate(trial, inputs, output)
     assert capsys.readouterr().out.startswith(f"{output} is complete\n")
+
+
+def test_a_process_that_loads_the_model_again_is_told(trial, inputs, tmp_path, monkeypatch, capsys):
+    load = annotation_pipeline._annotator.__wrapped__
+    monkeypatch.setattr(annotation_pipeline, "_annotator", functools.lru_cache(maxsize=0)(load))
+    annotate(trial, inputs / "[12].xml.gz", tmp_path / "found")
+    assert "1 process(es) have loaded the model 2 time(s)\n" in capsys.readouterr().out
+
+
+def test_the_job_of_an_earlier_command_ends_when_another_begins(
+    trial, inputs, tmp_path, monkeypatch
+):
+    """The other one has annotated the file before; its output must stay."""
+    output, whole = tmp_path / "found", annotator.Annotator.annotate
+
+    def meanwhile(self, job, done):
+        def go_on(documents):
+            if documents:
+                AnnotationFolder(str(output), overwrite=True).begin({"set": ["other"]})
+                with open(job.output, "w") as stream:
+                    stream.write("of the other command")
+            done(documents)
+
+        return whole(self, job, go_on)
+
+    monkeypatch.setattr(annotator.Annotator, "annotate", meanwhile)
+    with pytest.raises(UserError, match="another command has begun in "):
+        annotate(trial, inputs, output)
+    (path,) = output.glob("*.jsonl")
+    assert path.read_text() == "of the other command"
+    assert not list(output.glob(".work/made-*"))
+
+
+def test_a_file_at_which_the_job_fails_is_named(trial, inputs, one_machine, tmp_path, monkeypatch):
+    output, read = tmp_path / "found", document_formats.read
+
+    def fail(path, left_out):
+        if path.endswith("3.xml.gz"):
+            raise KeyError("of nobody")
+        yield from read(path, left_out)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(document_formats, "read", fail)
+        with pytest.raises(UserError, match=r"pubmed/3.xml.gz cannot be annotated: KeyError"):
+            annotate(trial, inputs, output)
+    annotate(trial, inputs, output)
+    assert files_of(output) == one_machine
 
 
 def test_a_note_on_an_earlier_file_does_not_count(
@@ -190,11 +241,10 @@ def test_nothing_is_replaced_if_no_job_service_answers(trial, inputs, tmp_path):
 def test_a_note_counts_for_the_settings_with_which_it_was_made(tmp_path):
     """A job of an earlier command may still run when `--overwrite --set ...` begins."""
     job = Job("/in/a.xml", 7, "/out/a.jsonl", "jsonl", False)
-    made = ModelFacts("00", "float32", "biosenter 1.0", "11", True, "O, B")
-    of = annotation_pipeline._of(job, Loading("model", ("a=1", "run.precision=float32")), made)
+    of = annotation_pipeline._of(job, Loading("model", ("a=1", "run.precision=float32")), FACTS)
     work_folder.write_step(tmp_path, "made-a.xml", {"job": of})
 
-    def counts(overrides=("a=1",), facts=made):
+    def counts(overrides=("a=1",), facts=FACTS):
         return bool(annotation_pipeline._note(job, Loading("model", overrides), facts, tmp_path))
 
     # A command that continues gives the precision once more.
@@ -206,8 +256,10 @@ def test_a_note_counts_for_the_settings_with_which_it_was_made(tmp_path):
         {"vocab_sha256": "12"},
         {"lower_case": False},
         {"labels": "O, B-Chemical"},
+        {"bfloat16_products": "cut off"},
+        {"tfbio": "0.2.0"},
     ):
-        assert not counts(facts=dataclasses.replace(made, **other)), other
+        assert not counts(facts=dataclasses.replace(FACTS, **other)), other
 
 
 def test_each_process_computes_with_one_thread(monkeypatch):
@@ -217,21 +269,21 @@ def test_each_process_computes_with_one_thread(monkeypatch):
     for name in names:
         monkeypatch.setenv(name, "")  # so that it is set back
         monkeypatch.delenv(name)
-    facts, seen = ModelFacts("00", "float32", "biosenter 1.0", "11", True, "O, B"), []
+    seen = []
 
     def load(*_):
         seen.extend(os.environ[name] for name in names)
-        return types.SimpleNamespace(facts=facts)
+        return types.SimpleNamespace(facts=FACTS)
 
     monkeypatch.setattr(annotator, "Annotator", load)
-    annotation_pipeline._annotator(Loading("model", ()), facts)
+    annotation_pipeline._annotator(Loading("model", ()), FACTS)
     assert seen == ["1"] * len(names) and os.environ["CUDA_VISIBLE_DEVICES"] == "-1"
 
 
 def test_all_machines_compute_with_one_model_in_one_precision(trial, inputs, tmp_path, monkeypatch):
     """Workers compute as the command says, whatever they would choose.
 
-    They refuse another model, and another sentence splitter.
+    They refuse another model, another sentence splitter, another version, and another CPU.
     """
     # The workers write somewhere else.
     monkeypatch.setattr(annotation_pipeline.pipeline, "run", lambda *given: None)
@@ -244,9 +296,19 @@ def test_all_machines_compute_with_one_model_in_one_precision(trial, inputs, tmp
     noted = json.loads(settings)
     own = ModelFacts(**{x.name: noted[x.name] for x in dataclasses.fields(ModelFacts)})
     splitter = own.sentence_splitter
+    in_bfloat16 = {
+        cuts_off: {
+            "precision": "bfloat16",
+            "bfloat16_products": "cut off" if cuts_off else "rounded",
+        }
+        for cuts_off in (False, True)
+    }
+    cuts_off = cpu_bfloat16.cuts_off_products()
     for number, (changes, refused) in enumerate(
         [
-            ({"precision": "bfloat16"}, ""),
+            (in_bfloat16[cuts_off], ""),
+            (in_bfloat16[not cuts_off], "bfloat16 are .* here, and .*: give --set run.precision"),
+            ({"tfbio": "0.0.1"}, r"tfbio \S+ annotates here, and 0.0.1 where the command"),
             ({"weights_sha256": "0" * 64}, "trial_0 is another model here than"),
             ({"labels": "O"}, "trial_0 is another model here than"),
             ({"sentence_splitter": "none 0.1"}, f"{splitter} splits .* here, and none 0.1"),

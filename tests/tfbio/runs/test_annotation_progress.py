@@ -35,17 +35,17 @@ def test_files_documents_and_the_time_left_are_shown(clock, tmp_path, capsys):
     progress.at(jobs[0], 25)
     progress.finished(jobs[0], 40)
     assert progress.text() == "60 documents | 2.0 documents/s | 0:00:50 left"
-    progress.lost(jobs[1])  # three files of 40 documents
-    assert progress.text() == "40 documents | 1.3 documents/s | 0:01:30 left"
+    progress.lost(jobs[1])  # which leaves two files of 40 documents
+    assert progress.text() == "40 documents | 1.3 documents/s | 0:01:00 left"
     progress.finished(jobs[2], 0)
     clock[0] = 160.0
-    progress.finished(jobs[1], 40)
+    progress.finished(jobs[3], 40)
     assert progress.documents == 80
     progress.close()
     assert capsys.readouterr().out == (
         "annotation | 6/10 files | 10 documents | 1.0 documents/s | 0:03:10 left\n"
         "annotation | 6/10 files | 30 documents | 1.0 documents/s | 0:02:50 left\n"
-        "annotation | 9/10 files | 80 documents | 2.0 documents/s | 0:00:20 left\n"
+        "annotation | 9/10 files | 80 documents | 2.0 documents/s | 0:00:00 left\n"
     )
 
 
