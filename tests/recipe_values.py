@@ -117,6 +117,7 @@ BIOM_BERT_LARGE = {
     "num_warmup_steps": 10_000,
     "gradient_clip_groups": 1,
     "run.stop_at_step": 690_000,
+    "run.keep_checkpoints_at": [100_000, 400_000, 690_000],  # Table 2
 }
 PHASE_2 = {
     "sequence_length": 512,
@@ -192,6 +193,7 @@ BIOM_ALBERT = {
     "learning_rate": 1.76e-3,
     "num_warmup_steps": 3_125,
     "lamb_bias_correction": False,
+    "run.keep_checkpoints_at": [215_000, 264_000],  # Table 2
 }
 # Shin et al. (2020), section 3, of Megatron-LM's BERT: Shoeybi et al. (2020), section 4.2 and Table
 # 4, and its code; the batch and the steps of BioM's Table 1.
@@ -242,6 +244,92 @@ BIOMEGATRON_1_2B = {
     "run.keep_checkpoints_at": [1_000, 10_000, 100_000, 200_000, 300_000, 400_000],
 }
 
+# What a file leaves out: the values of ELECTRA's code where no comment says otherwise. Of what that
+# code has not, 0 or False: it is off.
+DEFAULTS = {
+    "objective": "electra",
+    "encoder.max_position_embeddings": 512,
+    "encoder.type_vocab_size": 2,
+    # Of ELECTRA's code, and BERT's, RoBERTa's and Megatron-LM's.
+    "encoder.initializer_range": 0.02,
+    "encoder.hidden_act": "gelu",
+    "encoder.layer_norm_eps": 1e-12,  # and ALBERT's; RoBERTa's and Megatron-LM's recipes have 1e-5
+    "encoder.scaled_initializer": False,
+    "encoder.position_offset": 0,
+    "encoder.share_layers": False,
+    "encoder.layer_norm_first": False,
+    # ELECTRA-small's; nearly every file has its own.
+    "encoder.vocab_size": 30_522,
+    "encoder.embedding_size": 128,
+    "encoder.hidden_size": 256,
+    "encoder.num_hidden_layers": 12,
+    "encoder.num_attention_heads": 4,
+    "encoder.intermediate_size": 1024,
+    "encoder.hidden_dropout_prob": 0.1,
+    "encoder.attention_probs_dropout_prob": 0.1,
+    "sequence_length": 128,
+    "train_batch_size": 128,
+    "num_train_steps": 1_000_000,
+    "learning_rate": 5e-4,
+    "num_warmup_steps": 10_000,
+    **ADAM,
+    # Of masks.
+    "mask_prob": 0.15,
+    "final_mask_prob": 0.0,
+    "mask_prob_stages": 5,  # with final_mask_prob alone
+    "mask_token_prob": 0.85,
+    "random_token_prob": 0.0,
+    "mask_unit": "token",
+    "mask_with_replacement": False,  # ours; the files with ELECTRA's masks have True
+    # Of the generator; the fraction and the weights are in the files that have one.
+    "generator_hidden_fraction": 0.25,
+    "generator_layers_fraction": 1.0,
+    "generator_weight": 1.0,
+    "discriminator_weight": 50.0,
+    "untied_generator": True,
+    "untied_generator_embeddings": False,
+    "generator_intermediate_size": 0,
+    "generator_num_attention_heads": 0,
+    "generator_embedding_size": 0,
+    "uniform_generator": False,
+    "temperature": 1.0,
+    "disallow_correct": False,
+    "generator_warmup_steps": 0,
+    "frequency_biases": False,
+    # Of sentence pairs, ALUM and a teacher: there are none.
+    "sentence_pair_head": False,
+    "sentence_pair_loss": False,
+    "adversarial.weight": 0.0,
+    "adversarial.noise_deviation": 1e-5,
+    "adversarial.step_size": 1e-3,
+    "adversarial.epsilon": 1e-6,
+    "distillation.mlm_weight": 1.0,
+    "distillation.kl_weight": 0.0,
+    "distillation.cosine_weight": 0.0,
+    "distillation.temperature": 2.0,
+    "distillation.kl_positions": "masked",
+    "distillation.cosine_positions": "all",
+    "distillation.teacher_embedding_size": 0,
+    "distillation.teacher_hidden_size": 0,
+    "distillation.teacher_num_hidden_layers": 0,
+    "distillation.teacher_intermediate_size": 0,
+    # Of phases.
+    "final_sequence_length": 0,
+    "final_phase_fraction": 0.1,
+    "corpus_switch_steps": [],
+    "run.stop_at_step": 0,
+    "run.keep_checkpoints_at": [],
+    # Of the optimizer: model/optimization.py. Its rate falls to 0 from the first step on, times the
+    # warm-up.
+    "optimizer": "adamw",
+    "schedule": "linear",
+    "adam_bias_correction": False,
+    "lamb_bias_correction": True,  # with LAMB alone, of which the files have False
+    "decay_all": False,
+    "gradient_clip_groups": 1,
+    "seed": 0,
+}
+
 # By the file: the paper's values, and what the arm changes; None: the arm lacks the setting.
 ARMS = {
     # PubMedBERT, Table 7: the vocabulary and what is masked together.
@@ -258,7 +346,7 @@ ARMS = {
         PUBMEDBERT,
         {"num_train_steps": 100_000, "num_warmup_steps": 10_000},
     ),
-    # PubMedBERT, Table 8, "adversarial": the defaults of the code of ALUM (Liu et al., 2020).
+    # PubMedBERT, Table 9, "+ adversarial": the defaults of the code of ALUM (Liu et al., 2020).
     "pubmedbert_adversarial": (
         PUBMEDBERT,
         {
@@ -285,7 +373,11 @@ ARMS = {
     "bioelectra_wikipedia": (BIOELECTRA, {"encoder.vocab_size": 30_522}),
     "bioelectra_from_electra": (
         BIOELECTRA,
-        {"encoder.vocab_size": 30_522, "num_train_steps": 200_000},
+        {
+            "encoder.vocab_size": 30_522,
+            "num_train_steps": 200_000,
+            "run.keep_checkpoints_at": [100_000, 200_000],
+        },
     ),
     # bio-lm, Table 3, rows 2 to 5, 7 and 8: size and vocabulary; corpora are no settings.
     "biolm_base_pm": (BIOLM_BASE, {}),
@@ -311,7 +403,6 @@ ARMS = {
         {
             "num_train_steps": 328_000,
             "corpus_switch_steps": [264_000],
-            "run.keep_checkpoints_at": [215_000, 264_000],
         },
     ),
     # BioMegatron, section 3: four scenarios, two vocabularies, and the larger ones.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import recipes
-from tests.recipe_values import ARMS
+from tests.recipe_values import ARMS, DEFAULTS
 from tfbio.base.config import load
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.objectives.pretraining_run import PretrainingRun
@@ -53,6 +53,21 @@ def test_an_arm_has_the_papers_values_and_no_others(name):
     paper, changes = ARMS[name]
     expected = {key: value for key, value in {**paper, **changes}.items() if value is not None}
     assert read(name)[0] == expected
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_what_a_recipe_leaves_out_is_typed_too(name):
+    """So a default that changes changes no recipe unseen."""
+    loaded = dataclasses.asdict(load(PretrainingConfig, str(HPARAMS / f"{name}.json")))
+    del loaded["comment"]
+    found = {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in flat(loaded).items()
+        # Others of these change no result.
+        if key in DEFAULTS or not key.startswith("run.")
+    }
+    given = {key: value for key, value in read(name)[0].items() if key in found}
+    assert found == {**DEFAULTS, **given}
 
 
 SOURCE = re.compile(
@@ -228,6 +243,3 @@ def shape_of(settings):
         settings.generator if settings.has_generator else None,
         *(settings.sentence_pair_loss, settings.distillation, settings.adversarial),
     )
-
-
-# --- A run of each family ------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def pretrain(
     precision = set_precision(config.run.precision, strategy, config.encoder.hidden_size, begun_in)
     settings = pretraining_folder.settings_of(config, data, init_checkpoint, teacher)
     settings["chosen_precision"] = precision.name
-    taught_by = teachers.load(teacher, settings["vocab_sha256"], strategy)
+    taught_by = teachers.load(teacher, settings["vocab_sha256"], settings["lower_case"], strategy)
     if newest is None:
         _check_start(settings, data, init_checkpoint)
     vocab = pretraining_folder.prepare(settings, data, model_dir, newest is None, is_chief)

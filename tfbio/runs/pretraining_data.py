@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 import numpy as np
 import tensorflow as tf
 
+from tfbio.base import file_paths
 from tfbio.base.errors import DataError, UserError
 from tfbio.base.example_records import LABELLED_OBJECTIVES, ExampleFormat
 from tfbio.base.manifests import Manifest, read_manifest
@@ -50,9 +51,9 @@ def find_examples(
       A list with a pair for each phase: the path of the folder and its `Manifest`.
 
     Raises:
-      DataError: a folder holds no complete examples, or examples of another vocabulary, or there
-        are not as many folders of a length as phases, or one of no phase; or TFRecords are missing
-        or damaged, or have no vocabulary.
+      DataError: a folder holds no complete examples, or examples of another vocabulary, or some
+        are of cased and others of uncased text, or there are not as many folders of a length as
+        phases, or one of no phase; or TFRecords are missing or damaged, or have no vocabulary.
     """
     by_length: dict[int, Data] = {}
     for folder in folders:
@@ -90,9 +91,24 @@ def find_examples(
                 f"{folder} was made with a vocabulary of {words} tokens, the settings say "
                 f"{vocab_size}: give --set encoder.vocab_size={words}, or other examples."
             )
+    _require_one_vocabulary(data)
+    return data
+
+
+def _require_one_vocabulary(data: Data) -> None:
+    """Raises DataError if examples have different vocabularies, or are of cased and uncased text.
+
+    WordPiece with few capital letters, and SentencePiece, go with both. Byte-level BPE keeps
+    capital letters, whatever its examples say.
+    """
     if len({manifest.settings["vocab_sha256"] for _, manifest in data}) > 1:
         raise DataError("the folders of --examples were made with different vocabularies.")
-    return data
+    folders = {manifest.settings["lower_case"]: folder for folder, manifest in data}
+    if len(folders) > 1 and not file_paths.at(folders[True], "vocab.json").is_file():
+        raise DataError(
+            f"--examples gives {folders[True]}, whose text is in lower case, and {folders[False]}, "
+            "made with --nolower_case: make all with one of --lower_case and --nolower_case."
+        )
 
 
 def training_dataset(
@@ -328,8 +344,9 @@ def find_data(
 
     Raises:
       UserError: the examples are for another objective, or lack the labels of sentence pairs.
-      DataError: a folder holds no complete examples, they are of another vocabulary, a phase has
-        none or a length more than it has phases, or a shard is missing or of another size.
+      DataError: a folder holds no complete examples, they are of another vocabulary, or of cased
+        and uncased text, a phase has none or a length more than it has phases, or a shard is
+        missing or of another size.
     """
     lengths = [length for length, _ in config.phases()]
     rows = config.encoder.vocab_size

@@ -60,20 +60,22 @@ def with_sizes(config: PretrainingConfig, folder: str) -> PretrainingConfig:
 
 
 def load(
-    folder: str, vocab_sha256: str, strategy: tf.distribute.Strategy
+    folder: str, vocab_sha256: str, lower_case: bool, strategy: tf.distribute.Strategy
 ) -> MaskedLanguageModel | None:
     """Loads the teacher of a run.
 
     Args:
       folder: see `with_sizes`, which has checked it; "": no teacher.
       vocab_sha256: the hash of the vocabulary that the examples were made with.
+      lower_case: True if the text of the examples is in lower case.
       strategy: where to compute.
 
     Returns:
       The masked language model; None without a teacher.
 
     Raises:
-      UserError: the teacher has another vocabulary, or its weights are missing or damaged.
+      UserError: the teacher has another vocabulary, or read cased text and the examples are
+        uncased, or the reverse; or its weights are missing or damaged.
     """
     if not folder:
         return None
@@ -81,6 +83,13 @@ def load(
         raise UserError(
             f"--teacher={folder} was trained with another vocabulary than that of the examples: "
             "make examples with the one in that folder, or give another teacher."
+        )
+    told = checkpoint_settings.read_settings(folder)["lower_case"]
+    if told != lower_case and not _has_byte_bpe(folder):
+        case, remedy = ("in lower case", "") if told else ("with its capital letters", "no")
+        raise UserError(
+            f"--teacher={folder} was trained on text {case}, and the examples were not made so: "
+            f"make them with --{remedy}lower_case, or give another teacher."
         )
     shape = checkpoint_settings.read_encoder_config(folder)
     config = PretrainingConfig(
@@ -104,6 +113,11 @@ def _require_masked_language_model(folder: str) -> None:
             f"--teacher={folder} holds {held}: give the folder of a run with objective = mlm, or a "
             "BERT, RoBERTa or ALBERT with its head that scores words."
         )
+
+
+def _has_byte_bpe(folder: str) -> bool:
+    """Returns True if a teacher's vocabulary is byte-level BPE, which keeps capital letters."""
+    return "vocab.json" in vocabularies.contents(vocabularies.find_vocabulary(run_of(folder)))
 
 
 def _vocab_sha256_of(folder: str) -> str:

@@ -82,6 +82,23 @@ def test_notes_of_published_models_are_told_once():
     ]
 
 
+def test_a_mean_beside_bio_lms_medians_says_so():
+    """And "Our runs" has the median to compare with them."""
+    ddi = next(column for column in published.BLURB if column.task == "ddi")
+    run = results.Run("", "ours", "ddi", "f1", [{"f1": x} for x in (0.5, 0.6, 0.9)], [])
+    bio_lm = [x for x in published.MODELS if x.name == "bio-lm large"]
+    table = score_tables.score_table("BLURB", [ddi], {"ours": {"ddi": run}}, bio_lm)
+    assert [row[1] for row in table.rows] == ["82.1", "66.67"]
+    (note,) = [note for note in table.notes if note.startswith("bio-lm large: Medians")]
+    assert 'over 5 seeds, where our rows have means and "Our runs" our medians' in note
+    ours = score_tables.runs_table([score_tables.figures_of(ddi, run, None)])
+    row = dict(zip(ours.header, ours.rows[0], strict=True))
+    assert (row["mean"], row["median"]) == ("66.67", "60.00")
+    for model in published.models_of("bio_lm"):
+        if model.figures and model.name != "best in the literature":
+            assert "where our rows have means" in model.note, model.name
+
+
 @pytest.mark.parametrize(
     ("seconds", "mean", "shown"),
     [((90.0, 210.0), "150.0", "2.50"), ((0.0, 210.0), "", ""), ((0.0, 0.0), "", "")],

@@ -552,3 +552,17 @@ def test_examples_of_two_vocabularies_are_refused(pairs_folder, examples_of):
     other = examples_of("other", sequence_length=32, vocab_sha256="0" * 64)
     with pytest.raises(DataError, match="were made with different vocabularies"):
         pretraining_data.find_examples([str(pairs_folder), other], [64, 32], words)
+
+
+def test_examples_of_cased_and_uncased_text_are_refused(pairs_folder, examples_of):
+    """A second length, or a second corpus, of one vocabulary."""
+    words = read_manifest(pairs_folder, "examples").settings["vocab_size"]
+    for name, length in (("long", 32), ("corpus", 64)):
+        cased = examples_of(name, sequence_length=length, lower_case=False)
+        told = f"{pairs_folder}, whose text is in lower case, and {cased}, made with --nolower_case"
+        with pytest.raises(DataError, match=told):
+            pretraining_data.find_examples([str(pairs_folder), cased], [64, length], words)
+    # Byte-level BPE ignores case, and had either value in earlier versions.
+    other = examples_of("bytes")
+    Path(other, "vocab.txt").rename(Path(other, "vocab.json"))
+    assert len(pretraining_data.find_examples([other, cased], [64, 64], words)) == 2

@@ -41,7 +41,7 @@ def student(shallow):
     )
 
 
-def write_model(folder, settings, vocabulary, vocab_sha256, seed=0):
+def write_model(folder, settings, vocabulary, seed, of_text):
     """Writes a masked language model with random weights as a run has it."""
     folder.mkdir()
     keras.utils.set_random_seed(seed)
@@ -49,7 +49,7 @@ def write_model(folder, settings, vocabulary, vocab_sha256, seed=0):
     model = MaskedLanguageModel(plain)
     tf.train.Checkpoint(model=model).write(str(folder / "ckpt-1"))
     (folder / "checkpoint").write_text('model_checkpoint_path: "ckpt-1"\n')
-    write_pretraining_settings(folder, plain, vocab_sha256=vocab_sha256)
+    write_pretraining_settings(folder, plain, **of_text)
     shutil.copy(vocabulary, folder)
     return model
 
@@ -59,8 +59,9 @@ def write(examples_folder):
     """Writes a model with the examples' vocabulary, or with another one."""
     sha256 = read_manifest(examples_folder, "examples").settings["vocab_sha256"]
 
-    def write(folder, settings, vocab_sha256=sha256, seed=0):
-        return write_model(folder, settings, examples_folder / "vocab.txt", vocab_sha256, seed)
+    def write(folder, settings, vocab_sha256=sha256, seed=0, lower_case=True):
+        own = {"vocab_sha256": vocab_sha256, "lower_case": lower_case}
+        return write_model(folder, settings, examples_folder / "vocab.txt", seed, own)
 
     return write
 
@@ -169,7 +170,7 @@ def test_a_teacher_may_be_in_the_form_of_transformers(
         settings = teachers.with_sizes(student, place).distillation
         assert settings.teacher_hidden_size == settings.teacher_embedding_size == 56
         assert (settings.teacher_num_hidden_layers, settings.teacher_intermediate_size) == (2, 96)
-        loaded = teachers.load(place, sha256, cpu)
+        loaded = teachers.load(place, sha256, True, cpu)
         for value, expected in zip(loaded.variables, model.variables, strict=True):
             np.testing.assert_array_equal(value, expected, err_msg=expected.name)
 
@@ -209,6 +210,7 @@ def test_teachers_that_do_not_fit_are_refused(
         assert not model_dir.exists()
 
     refuse("was trained with another vocabulary than that of the ex", "other", {}, vocab_sha256="0")
+    refuse("on text with its capital letters.* --nolower_case", "cased", {}, lower_case=False)
     refuse("scores 70 tokens, and the student .*=70 with examples", "small", {"vocab_size": 70})
     refuse("takes at most 32 tokens, and the run", "short", {"max_position_embeddings": 32})
     size = dataclasses.replace(ALIGNED, teacher_hidden_size=1024)
