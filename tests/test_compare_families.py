@@ -264,7 +264,9 @@ def test_a_score_belongs_to_the_recipe_and_to_the_precision(tmp_path, monkeypatc
 
     assert digest() == digest(comment="Of the same values.")
     assert digest() != digest(mask_prob=0.5)
-    assert digest() == digest(decay_all=False)  # the default
+    # What has its default changes nothing, so that a setting can be added.
+    assert digest() == digest(decay_all=False)
+    assert compare_families._not_by_default(PretrainingConfig()) == {}
     assert digest() != digest(precision="float32")
     rounded = {}
     for cuts_off in (False, True):
