@@ -5,6 +5,8 @@ import json
 import math
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +16,7 @@ from scripts import compare_families, comparison, families_report
 from scripts import scores as score_statistics
 from scripts.families import COMMON, FAMILIES, HPARAMS
 from tests import forked
-from tfbio.base import config, errors
+from tfbio.base import config, errors, storage
 from tfbio.base.manifests import read_manifest
 from tfbio.models.encoder_cost import encoder_flops
 from tfbio.objectives import objective_cost
@@ -311,6 +313,15 @@ def test_a_learning_rate_that_is_too_high_has_lost(diverged, tmp_path, monkeypat
     compared._learning_rate("bioelectra", FAMILIES["bioelectra"])
     again = compare_families.FamilyComparison(str(tmp_path))
     assert [record["held_out_loss"] for record in again.records] == [math.inf] * 3
+
+
+@pytest.mark.parametrize("script", ["compare_families", "compare_budgets"])
+def test_two_commands_cannot_write_the_same_scores(script, tmp_path):
+    with storage.only_writer(tmp_path / "scores.jsonl"):
+        command = [sys.executable, f"scripts/{script}.py", f"--output={tmp_path}"]
+        done = subprocess.run(command, cwd=comparison.ROOT, capture_output=True, text=True)
+    assert done.returncode == 1 and "scores.jsonl is being written by" in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_cost_of_a_step_has_neither_evaluations_nor_checkpoints(tmp_path, monkeypatch):
