@@ -346,16 +346,17 @@ def main(argv: list[str]) -> None:
     if FLAGS.results:
         path_checks.require_output("results", FLAGS.results, is_folder=False)
     of = budgets(FLAGS.budget)
-    compared = BudgetComparison(
-        FLAGS.output,
-        FLAGS.documents or "",
-        FLAGS.task_data,
-        FLAGS.results or "",
-        FLAGS.small,
-        FLAGS.encoder,
-    )
     require("torch", "transformers")
-    with storage.only_writer(compared.scores):
+    results = FLAGS.results or ""
+    with storage.only_writer(comparison.scores_file(FLAGS.output, results)):
+        compared = BudgetComparison(
+            FLAGS.output,
+            FLAGS.documents or "",
+            FLAGS.task_data,
+            results,
+            FLAGS.small,
+            FLAGS.encoder,
+        )
         compared.run(FLAGS.arm, of)
     print(f"\n{Path(FLAGS.output, 'budgets.md')}")
 

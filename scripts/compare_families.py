@@ -252,15 +252,16 @@ def main(argv: list[str]) -> None:
     if FLAGS.results:
         path_checks.require_output("results", FLAGS.results, is_folder=False)
     extras.require("official")  # for LAMB
-    families = FamilyComparison(
-        FLAGS.output,
-        FLAGS.documents or "",
-        FLAGS.task_data,
-        FLAGS.results or "",
-        FLAGS.precision,
-        FLAGS.small,
-    )
-    with storage.only_writer(families.scores):
+    results = FLAGS.results or ""
+    with storage.only_writer(comparison.scores_file(FLAGS.output, results)):
+        families = FamilyComparison(
+            FLAGS.output,
+            FLAGS.documents or "",
+            FLAGS.task_data,
+            results,
+            FLAGS.precision,
+            FLAGS.small,
+        )
         families.run(FLAGS.family, FLAGS.seeds)
     print(f"\n{Path(FLAGS.output, 'comparison.md')}")
 

@@ -93,7 +93,7 @@ class Comparison(abc.ABC):
             if not os.path.isdir(data):
                 raise errors.UserError(f"--task_data={pair}: {data} is no folder.")
             self.data[task] = os.path.abspath(data)
-        self.scores = Path(results or Path(folder, "scores.jsonl"))
+        self.scores = scores_file(folder, results)
         self.records = _read(self.scores)
 
     @abc.abstractmethod
@@ -282,6 +282,11 @@ class Comparison(abc.ABC):
         precision = f"--set run.precision={self.precision}"
         small = [SMALL_FINETUNING] if self.small else []
         return " ".join([FINETUNING, precision, TASKS[task], *small])
+
+
+def scores_file(folder: str, results: str) -> Path:
+    """Returns the file of the scores: `results`, or, if it is "", scores.jsonl in the folder."""
+    return Path(results or Path(folder, "scores.jsonl"))
 
 
 def _read(path: Path) -> list[dict]:

@@ -80,6 +80,29 @@ def test_the_first_options_need_not_work():
     assert [bool(own.problem) for own in tried] == [True, True, False]
 
 
+def test_a_search_compiles_as_often_as_it_needs(monkeypatch):
+    torch = pytest.importorskip("torch")
+    # What is tested changes it for the whole process.
+    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 8)
+    compiled = []
+
+    def compiler(graph, inputs):
+        compiled.append(graph)
+        return graph.forward
+
+    def compile_for_sizes():
+        compiled.clear()
+        torch._dynamo.reset()
+        twice = torch.compile(lambda values: 2 * values, backend=compiler, dynamic=False)
+        for size in range(2, 14):
+            twice(torch.ones(size))
+        return len(compiled)
+
+    assert compile_for_sizes() == 8
+    best_options.allow_recompilation()
+    assert compile_for_sizes() == 12
+
+
 def test_medians_and_ratios_are_those_of_the_rounds():
     assert best_options.medians([[1, 10], [3, 30], [2, 90]]) == [2, 30]
     assert best_options.ratios([3.0, 1.0], [2.0, 4.0]) == "1.50, 0.25"
