@@ -81,7 +81,7 @@ def _searches(records: Sequence[dict]) -> list[str]:
     at_the_end = []
     for name, arm in ARMS.items():
         found = scores.of(records, "search", arm=name)
-        found.sort(key=lambda x: (not math.isfinite(x["held_out"]["loss"]), x["held_out"]["loss"]))
+        found.sort(key=lambda x: scores.rank(x["held_out"]["loss"]))
         for record in found:
             further = ", ".join(
                 f"{tag} {value:.3f}" for tag, value in record["held_out"].items() if tag != "loss"

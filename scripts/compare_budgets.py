@@ -34,7 +34,7 @@ from absl import flags
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.command import require
-from scripts import budget_arms, budgets_report, comparison
+from scripts import budget_arms, budgets_report, comparison, scores
 from scripts.budget_arms import ARMS, Arm
 from tfbio.base import cli, errors, path_checks, storage
 from tfbio.reporting import curves
@@ -175,11 +175,9 @@ class BudgetComparison(comparison.Comparison):
             ({"stage": "finetuning", "task": task, **key, "start": "pretrained"}, digest)
             for task in self.data
         ]
-        # The random weights are every arm's, whose encoder is the same.
-        encoder = {key: value for key, value in settings.items() if key.startswith("encoder.")}
-        shape = comparison.short_hash([encoder, self._documents_sha256()])
+        random = self._random(settings)
         tuned += [
-            ({"stage": "finetuning", "task": task, "arm": "random", "start": "random"}, shape)
+            ({"stage": "finetuning", "task": task, "arm": "random", "start": "random"}, random)
             for task in self.data
         ]
         digests = [self.digest_of_finetuning(str(x["task"]), start) for x, start in tuned]
@@ -202,7 +200,9 @@ class BudgetComparison(comparison.Comparison):
                 held_out=self._held_out(name, model_dir),
             )
         for each, of_tuning in todo:
-            folder = f"{name}_{minutes:g}_seed_{seed}" if each["arm"] == name else "random"
+            # Fine-tuning goes on in a folder of the same family only, as those of the arms are not.
+            own = f"{minutes:g}_seed_{seed}" if each["arm"] == name else "random"
+            folder = f"{name}_{own}"
             self.finetune(each, of_tuning, model_dir, folder)
 
     def _best(self, name: str) -> tuple[str, int, float]:
@@ -219,15 +219,25 @@ class BudgetComparison(comparison.Comparison):
                 key = {"stage": "search", "arm": name, "batch": batch, "learning_rate": rate}
                 if not (record := self.found(key, digest)):
                     model_dir = f"{self.folder}/searched/{name}_{batch}_{rate:g}"
-                    used = self._pretrain(name, form, settings, model_dir)
-                    figures = self._held_out(name, model_dir)
+                    used, figures = self._searched(name, form, settings, model_dir)
                     record = self.add(
                         key, digest, form=form, steps=steps, cpu_seconds=used, held_out=figures
                     )
                 losses[batch, rate] = record["held_out"]["loss"]
-        # A run whose loss is not finite has lost.
-        batch, rate = min(losses, key=lambda key: (not math.isfinite(losses[key]), losses[key]))
+        batch, rate = min(losses, key=lambda key: scores.rank(losses[key]))
         return forms[batch], batch, rate
+
+    def _searched(
+        self, name: str, form: str, settings: dict[str, object], model_dir: str
+    ) -> tuple[float | None, dict[str, float]]:
+        """Pretrains; returns CPU seconds and held-out figures, infinity if the run diverged."""
+        try:
+            used = self._pretrain(name, form, settings, model_dir)
+        except errors.UserError:
+            if comparison.diverged(model_dir):
+                return None, {"loss": math.inf}
+            raise
+        return used, self._held_out(name, model_dir)
 
     def _cheapest(self, name: str, batch: int) -> str:
         """Returns the form of an arm's step that takes the least CPU time."""
@@ -289,6 +299,11 @@ class BudgetComparison(comparison.Comparison):
         depends = [ARMS[name].command, form, learnt, read, *comparison.rounding(form)]
         return comparison.short_hash(depends)
 
+    def _random(self, settings: dict[str, object]) -> str:
+        """Returns a short hash of what random weights depend on, which is the same for all arms."""
+        encoder = {key: value for key, value in settings.items() if key.startswith("encoder.")}
+        return comparison.short_hash([encoder, self._documents_sha256()])
+
     def _documents_sha256(self) -> str:
         """Returns the hash of the documents, of which the vocabulary is learnt, too."""
         return self.manifest(EXAMPLES).settings["documents_sha256"]
@@ -316,19 +331,22 @@ class BudgetComparison(comparison.Comparison):
 
         Returns:
           The CPU seconds of all starts together, with start-up and held-out loss; None if one was
-          killed together with this command, since its time is not known.
+          killed together with this command, since its time is not known, or if they were not all
+          on this processor.
         """
         ledger = Path(comparison.ROOT, f"{model_dir}.cpu_seconds.json")
         starts = json.loads(ledger.read_text(encoding="utf-8")) if ledger.exists() else []
         ledger.parent.mkdir(parents=True, exist_ok=True)
-        storage.write_text(ledger, json.dumps([*starts, None]))
+        own = comparison.processor()
+        storage.write_text(ledger, json.dumps([*starts, [own, None]]))
         before = comparison.cpu_seconds()
         try:
             comparison.python(self._command(name, form, settings, model_dir))
         finally:
-            starts.append(comparison.cpu_seconds() - before)
+            starts.append([own, comparison.cpu_seconds() - before])
             storage.write_text(ledger, json.dumps(starts))
-        return None if None in starts else sum(starts)
+        known = all(processor == own and used is not None for processor, used in starts)
+        return sum(used for _, used in starts) if known else None
 
     def _held_out(self, name: str, model_dir: str) -> dict[str, float]:
         """Returns the figures of the last evaluation on held-out articles."""

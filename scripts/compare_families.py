@@ -31,7 +31,7 @@ from absl import flags
 # Its other modules are found as a package, also where this file is run by its path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from scripts import comparison, families_report
+from scripts import comparison, families_report, scores
 from scripts.families import FAMILIES, Family
 from tfbio.base import cli, errors, extras, path_checks, storage
 from tfbio.objectives import objective_cost
@@ -143,7 +143,8 @@ class FamilyComparison(comparison.Comparison):
             )
         for key, of_tuning in todo:
             is_random = key["start"] == "random"
-            folder = f"random_{encoder}" if is_random else f"{name}_seed_{seed}"
+            # Fine-tuning goes on in a folder of the same family only.
+            folder = f"{name}_random" if is_random else f"{name}_seed_{seed}"
             self.finetune(key, of_tuning, model_dir, folder)
 
     def _learning_rate(self, name: str, family: Family) -> float:
@@ -159,16 +160,14 @@ class FamilyComparison(comparison.Comparison):
                 steps = settings["num_train_steps"]
                 record = self.add(key, digest, steps=steps, tokens=tokens, held_out_loss=loss)
             losses[rate] = record["held_out_loss"]
-        # A run whose loss is not finite has lost.
-        return min(losses, key=lambda rate: (not math.isfinite(losses[rate]), losses[rate]))
+        return min(losses, key=lambda rate: scores.rank(losses[rate]))
 
     def _searched(self, family: Family, settings: dict[str, object], model_dir: str) -> float:
         """Pretrains, and returns the held-out loss; infinity if the run could not go on."""
         try:
             self._pretrain(family, settings, model_dir)
         except errors.UserError:
-            # A run of which too many steps are skipped keeps the last one's batch.
-            if list(Path(model_dir).glob("skipped_step_*.npz")):
+            if comparison.diverged(model_dir):
                 return math.inf
             raise
         return curves.read_run(model_dir)["heldout"]["loss"][-1][1]

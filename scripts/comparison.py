@@ -11,21 +11,19 @@ import json
 import os
 import re
 import resource
-import shlex
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from absl import flags
 
+from scripts import commands
+from scripts.commands import ROOT
 from scripts.families import FINETUNING, SMALL_FINETUNING, TASKS, TRIALS
 from tfbio.base import cli, errors, storage
 from tfbio.base.manifests import Manifest, read_manifest
 from tfbio.task_types import task_table
 from tfbio.training import cpu_bfloat16
 
-ROOT = Path(__file__).resolve().parents[1]
 STAGES = ("search", "pretraining", "finetuning", "cost")
 
 
@@ -330,6 +328,12 @@ def rounding(precision: str) -> list[str]:
     return ["products are cut off"] if cut_off else []
 
 
+def diverged(model_dir: str) -> bool:
+    """Returns True if too many steps of a pretraining run were skipped, so that it ended."""
+    # Such a run keeps the last one's batch.
+    return any(Path(ROOT, model_dir).glob("skipped_step_*.npz"))
+
+
 def python(command: str) -> None:
     """Prints a command, and runs it with this Python in the project's folder.
 
@@ -341,11 +345,8 @@ def python(command: str) -> None:
       KeyboardInterrupt: it was interrupted.
     """
     print(f"\npython {command}", flush=True)
-    done = subprocess.run([sys.executable, *shlex.split(command)], cwd=ROOT, check=False)
-    if done.returncode == 130:  # Ctrl-C, see docs/commands.md
-        raise KeyboardInterrupt
-    if done.returncode:
-        raise errors.UserError(f"this command ended with exit code {done.returncode}: {command}")
+    if code := commands.run(command):
+        raise errors.UserError(f"this command ended with exit code {code}: {command}")
 
 
 def cpu_seconds() -> float:
@@ -355,7 +356,7 @@ def cpu_seconds() -> float:
 
 
 def processor() -> str:
-    """Returns the number of cores, and the processor's name, family, model and stepping."""
+    """Returns the cores that this process may use, and the processor's name, family and so on."""
     cpuinfo = Path("/proc/cpuinfo")
     text = cpuinfo.read_text(encoding="utf-8") if cpuinfo.exists() else ""
     first, _, _ = text.partition("\n\n")
@@ -363,4 +364,4 @@ def processor() -> str:
     # Clouds hide the number in the name, as in "AMD EPYC".
     which = [f"{x} {known[x]}" for x in ("cpu family", "model", "stepping") if x in known]
     name = " ".join([known.get("model name", "an unknown processor"), *which])
-    return f"{os.cpu_count()} cores of {name}"
+    return f"{len(os.sched_getaffinity(0))} cores of {name}"

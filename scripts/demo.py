@@ -9,13 +9,14 @@ smaller encoder on one device, in demo/small/, to test all stages in a minute or
 
 import argparse
 import os
-import shlex
-import subprocess
 import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+# Its other module is found as a package, also where this file is run by its path.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from scripts.commands import ROOT, run
 
 # The settings of `--small`: enough to run every line of every stage, not enough to learn anything.
 SMALL_BEAM = ["--workers=1"]
@@ -77,13 +78,6 @@ def commands(folder: str, small: bool) -> list[str]:
     ]
 
 
-def run(command: str) -> int:
-    """Runs one command with this Python in the project's folder; returns its exit code."""
-    program, *arguments = shlex.split(command)
-    assert program == "python"
-    return subprocess.run([sys.executable, *arguments], cwd=ROOT, check=False).returncode
-
-
 def main() -> int:
     """Runs all commands; returns the exit code of the first that fails."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -100,7 +94,7 @@ def main() -> int:
             # Before the last command, whose last line, the report's path, ends the demo.
             print(f"All before the report took {stage_start - start:.0f} s.", flush=True)
         try:
-            code = run(command)
+            code = run(command.removeprefix("python "))
         except KeyboardInterrupt:
             print("Interrupted: run the demo again to continue.", file=sys.stderr)
             return 130

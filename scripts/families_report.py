@@ -72,9 +72,7 @@ def _pretraining(records: Sequence[dict]) -> list[str]:
             cells.insert(0, f"{run['parameters'] / 1e6:.2f} M")
         else:
             cells = ["", *cells, "", "", "", ""]
-        best = min(
-            searched, key=lambda x: (not math.isfinite(x["held_out_loss"]), x["held_out_loss"])
-        )
+        best = min(searched, key=lambda x: scores.rank(x["held_out_loss"]))
         ends = min(family.learning_rates), max(family.learning_rates)
         if len(searched) == len(family.learning_rates) and best["learning_rate"] in ends:
             at_the_end.append(family.title)

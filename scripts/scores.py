@@ -10,6 +10,11 @@ from collections.abc import Sequence
 STANDARD_ERRORS = 2.0
 
 
+def rank(loss: float) -> tuple[bool, float]:
+    """Returns what losses are sorted by, the best first: one that is not finite is the last."""
+    return not math.isfinite(loss), loss
+
+
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
     """Returns the mean and its standard error, which is NaN for one value.
 

@@ -150,7 +150,7 @@ class Run:
         shards = [shard.sha256 for shard in manifest.shards]
         read = [type(texts).__name__, manifest.settings["documents_sha256"], shards]
         self.identity = json.dumps([learnt, *read, compiled, attention], sort_keys=True)
-        self.first_step, self.cpu_before = 0, 0.0
+        self.first_step = 0
         if (path := self.model_dir / CHECKPOINT).exists():
             self._restore(torch.load(path, weights_only=True))
 
@@ -176,7 +176,6 @@ class Run:
         checkpoint = {
             "identity": self.identity,
             "step": step,
-            "cpu_seconds": self.cpu_before + _cpu_seconds(),
             "model": self.trainer.state_dict(),
             "optimizer": self.trainer.optimizer.state_dict(),
             "schedule": self.trainer.schedule.state_dict(),
@@ -185,7 +184,7 @@ class Run:
             torch.save(checkpoint, stream)
 
     def _restore(self, checkpoint: dict) -> None:
-        """Takes over weights, optimizer, schedule, step and CPU time."""
+        """Takes over weights, optimizer, schedule and step."""
         if checkpoint["identity"] != self.identity:
             raise UserError(
                 f"--model_dir={self.model_dir} has a run of other settings: give another folder."
@@ -193,7 +192,7 @@ class Run:
         self.trainer.load_state_dict(checkpoint["model"])
         self.trainer.optimizer.load_state_dict(checkpoint["optimizer"])
         self.trainer.schedule.load_state_dict(checkpoint["schedule"])
-        self.first_step, self.cpu_before = checkpoint["step"], checkpoint["cpu_seconds"]
+        self.first_step = checkpoint["step"]
 
     def _finish(self) -> None:
         """Writes the model, as `transformers` does, and then the held-out loss."""
@@ -203,18 +202,9 @@ class Run:
         tokenizer = {"do_lower_case": lower_case, "tokenizer_class": "BertTokenizer"}
         storage.write_text(self.model_dir / "tokenizer_config.json", json.dumps(tokenizer))
         loss = self.trainer.held_out_loss(self.texts)
-        result = {
-            "steps": self.settings.num_train_steps,
-            "held_out": {"loss": loss},
-            "cpu_seconds": self.cpu_before + _cpu_seconds(),
-        }
+        result = {"steps": self.settings.num_train_steps, "held_out": {"loss": loss}}
         storage.write_text(self.model_dir / RESULT, json.dumps(result) + "\n")
         print(f"held-out loss {loss:.4f}", flush=True)
-
-
-def _cpu_seconds() -> float:
-    """Returns the CPU time of this process and of those that it started."""
-    return sum(os.times()[:4])
 
 
 def main() -> None:

@@ -2,16 +2,16 @@
 
 import functools
 import json
+import shlex
 import shutil
 import statistics
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 
-from scripts import budgets_report, compare_budgets, comparison, train_hugging_face
+from scripts import budgets_report, commands, compare_budgets, comparison, train_hugging_face
 from scripts.budget_arms import ARMS, ENCODERS, REPLACED_TOKENS, flags
 from scripts.families import HPARAMS
 from tests import forked
@@ -60,7 +60,9 @@ def test_the_scores_that_are_committed_can_be_continued(tmp_path, monkeypatch):
     monkeypatch.setattr(comparison, "python", lambda command: pytest.fail(command))
     monkeypatch.setattr(cpu_bfloat16, "cuts_off_products", lambda: False)  # as on theirs
     results = str(HPARAMS.parent / "benchmarks" / "budgets.jsonl")
-    compared = compare_budgets.BudgetComparison(str(tmp_path), results=results)
+    corpora = HPARAMS.parent / "tests" / "data" / "corpora"
+    data = [f"{task}={corpora / task / 'blurb'}" for task in ("bc5cdr_chem", "ncbi_disease")]
+    compared = compare_budgets.BudgetComparison(str(tmp_path), task_data=data, results=results)
 
     def of(stage):
         return [record for record in compared.records if record["stage"] == stage]
@@ -72,6 +74,7 @@ def test_the_scores_that_are_committed_can_be_continued(tmp_path, monkeypatch):
         assert seconds == record["cpu_seconds_per_step"]
         costs.setdefault((arm, form, batch), []).append(seconds)
     assert len(costs) >= 2
+    starts = set()
     for record in of("search") + of("pretraining"):
         arm, form, batch = (record[name] for name in ("arm", "form", "batch"))
         alone, *in_turns = costs[arm, form, batch]
@@ -81,6 +84,92 @@ def test_the_scores_that_are_committed_can_be_continued(tmp_path, monkeypatch):
         assert steps == record["steps"]
         learnt = compared._settings(arm, batch, record["learning_rate"], steps, seed)
         assert compared._digest(arm, form, learnt) == record["settings"]
+        starts.add(compared._random(learnt))
+        if record["stage"] == "pretraining":
+            tuned = {key: record[key] for key in ("arm", "minutes", "seed")}
+            for task in ("bc5cdr_chem", "ncbi_disease"):
+                of_tuning = compared.digest_of_finetuning(task, record["settings"])
+                assert compared.found({"task": task, **tuned}, of_tuning)
+    (random,) = starts
+    for task in ("bc5cdr_chem", "ncbi_disease"):
+        of_tuning = compared.digest_of_finetuning(task, random)
+        assert compared.found({"task": task, "start": "random"}, of_tuning)
+
+
+def make_examples(folder):
+    """Makes the manifest of packed examples, which says all that settings depend on."""
+    manifest = {
+        "kind": "examples",
+        "counts": {"heldout_examples": 64},
+        "settings": {"vocab_size": 8192, "documents_sha256": "x"},
+        "shards": [],
+    }
+    (folder / "examples_packed").mkdir()
+    (folder / "examples_packed" / "manifest.json").write_text(json.dumps(manifest))
+
+
+def test_the_cheapest_form_and_the_lowest_loss_decide(tmp_path, monkeypatch):
+    """The steps of a budget are by the median of the turns, and a run that diverges has lost."""
+    make_examples(tmp_path)
+    compared = compare_budgets.BudgetComparison(str(tmp_path))
+    # The measurements of each step, those in turns after the first.
+    seconds = {
+        (16, "float32"): [0.9],
+        (16, "bfloat16"): [0.5, 0.7, 0.4, 0.6],
+        (32, "float32"): [1.0],
+        (32, "bfloat16"): [1.1],
+    }
+    trained = {}
+
+    def cpu_time_of_step(command, settings, name, lengths, compiled=False):
+        form = "bfloat16" if "precision=bfloat16" in command(settings, "folder") else "float32"
+        return seconds[settings["train_batch_size"], form].pop(0)
+
+    def pretrain(name, form, settings, model_dir):
+        trained[model_dir] = form, settings
+        if settings["learning_rate"] == 1e-3:
+            Path(model_dir).mkdir(parents=True)
+            Path(model_dir, "skipped_step_9.npz").touch()
+            raise errors.UserError("too many steps were skipped")
+        return 300.0
+
+    def held_out(name, model_dir):
+        _, settings = trained[model_dir]
+        best = (settings["train_batch_size"], settings["learning_rate"]) == (16, 5e-4)
+        return {"loss": 4.0 if best else 5.0}
+
+    monkeypatch.setattr(compared, "cpu_time_of_step", cpu_time_of_step)
+    monkeypatch.setattr(compared, "_pretrain", pretrain)
+    monkeypatch.setattr(compared, "_held_out", held_out)
+    best = compared._best("tfbio_mlm")
+    assert best == ("bfloat16", 16, 5e-4)
+    # 5 minutes over the CPU time of each batch's cheapest form.
+    assert {(form, settings["num_train_steps"]) for form, settings in trained.values()} == {
+        ("bfloat16", 600),
+        ("float32", 300),
+    }
+    assert len(trained) == 8
+    diverged = [x for x in compared.records if x.get("learning_rate") == 1e-3]
+    assert [x["held_out"]["loss"] for x in diverged] == [float("inf")] * 2
+    assert compared._costs_in_turns({"tfbio_mlm": best}) == {"tfbio_mlm": 0.6}
+
+
+def test_cpu_time_of_several_processors_is_not_added(tmp_path, monkeypatch):
+    compared = compare_budgets.BudgetComparison(str(tmp_path))
+    monkeypatch.setattr(compared, "_command", lambda *_: "")
+    monkeypatch.setattr(comparison, "python", lambda command: None)
+    clock = iter(range(0, 10_000, 50))
+    monkeypatch.setattr(comparison, "cpu_seconds", lambda: next(clock))
+    monkeypatch.setattr(comparison, "processor", lambda: "2 cores of one")
+    model_dir = str(tmp_path / "run")
+    assert compared._pretrain("tfbio_mlm", "float32", {}, model_dir) == 50
+    assert compared._pretrain("tfbio_mlm", "float32", {}, model_dir) == 100
+    monkeypatch.setattr(comparison, "processor", lambda: "2 cores of another")
+    assert compared._pretrain("tfbio_mlm", "float32", {}, model_dir) is None
+    # Nor is that of a start that was killed with this command.
+    ledger = Path(f"{tmp_path}/killed.cpu_seconds.json")
+    ledger.write_text('[["2 cores of another", null]]')
+    assert compared._pretrain("tfbio_mlm", "float32", {}, str(tmp_path / "killed")) is None
 
 
 def test_a_failure_in_the_turns_is_no_cost(tmp_path, monkeypatch):
@@ -262,27 +351,28 @@ def typed(monkeypatch):
     typed, made, typed_until, clock = [], set(), [0], [0.0]
     threads = torch.get_num_threads()
 
-    def run(command, cwd, check):
-        typed.append(" ".join(command[1:]))
+    def run(command):
+        typed.append(command)
         if len(typed) == typed_until[0]:
             raise KeyboardInterrupt
-        options = dict(each.split("=") for each in command if each.startswith(("num", "run.stop")))
+        words = shlex.split(command)
+        options = dict(each.split("=") for each in words if each.startswith(("num", "run.stop")))
         steps = int(options.get("run.stop_at_step", 0)) or int(options.get("num_train_steps", 0))
         clock[0] += 3600 + 0.5 * steps
-        if command[2].startswith("data_prep.") and command[2] in made:
-            return SimpleNamespace(returncode=0)
-        made.add(command[2])
-        if "--from_scratch" in command:
-            (output,) = (each.partition("=")[2] for each in command if "--output_dir" in each)
+        if words[1].startswith("data_prep.") and words[1] in made:
+            return 0
+        made.add(words[1])
+        if "--from_scratch" in words:
+            (output,) = (each.partition("=")[2] for each in words if "--output_dir" in each)
             shutil.copytree(Path(output).with_name("hugging_face_mlm_0.1_seed_0"), output)
-            return SimpleNamespace(returncode=0)
-        if command[2] == "scripts.train_hugging_face":
-            monkeypatch.setattr(sys, "argv", command[2:])
+            return 0
+        if words[1] == "scripts.train_hugging_face":
+            monkeypatch.setattr(sys, "argv", words[1:])
             train_hugging_face.main()
-            return SimpleNamespace(returncode=0)
-        return forked.run(command, cwd=cwd)
+            return 0
+        return forked.run([sys.executable, *words], cwd=comparison.ROOT).returncode
 
-    monkeypatch.setattr(comparison, "subprocess", SimpleNamespace(run=run))
+    monkeypatch.setattr(commands, "run", run)
     monkeypatch.setattr(comparison, "cpu_seconds", lambda: clock[0])
     monkeypatch.setattr(comparison, "TRIALS", 1)
     yield typed, typed_until
@@ -309,7 +399,8 @@ def test_an_interrupted_comparison_goes_on_and_repeats_nothing(typed, tmp_path, 
         compare(until=10)
     assert records().keys() == {"cost", "search"}
     model_dir = tmp_path / "pretrained" / "hugging_face_mlm_0.1_seed_0"
-    assert json.loads(Path(f"{model_dir}.cpu_seconds.json").read_text()) == [0.0]
+    own = comparison.processor()
+    assert json.loads(Path(f"{model_dir}.cpu_seconds.json").read_text()) == [[own, 0.0]]
     assert records()["cost"]["cpu_seconds_per_step"] == 0.5
     pretraining, *tuning = compare()
     assert pretraining.startswith("-m scripts.train_hugging_face")
@@ -321,11 +412,11 @@ def test_an_interrupted_comparison_goes_on_and_repeats_nothing(typed, tmp_path, 
     # The start that was interrupted took no time.
     assert run["cpu_seconds"] == 3600 + 0.5 * 10
     assert run["processor"] == records()["cost"]["processor"]
-    for name in ("hugging_face_mlm_0.1_seed_0", "random"):
+    for name in ("hugging_face_mlm_0.1_seed_0", "hugging_face_mlm_random"):
         kept = tmp_path / "finetuned" / "sentence_roles" / name / "scores.json"
         trials = json.loads(kept.read_text())["trials"]
         assert len(trials) == 1
-        start = "random" if name == "random" else "pretrained"
+        start = "random" if name.endswith("random") else "pretrained"
         lines = (tmp_path / "scores.jsonl").read_text().splitlines()
         (record,) = (x for x in map(json.loads, lines) if x.get("start") == start)
         assert record["scores"] == [trial["test"]["accuracy"] for trial in trials]

@@ -6,7 +6,6 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,13 +26,13 @@ def finished(tmp_path_factory):
     """The folder of a run of the demo, its exit code, and what it and its commands printed."""
     folder, printed = tmp_path_factory.mktemp("demo") / "small", io.StringIO()
 
-    def run(command, cwd, check):
-        done = forked.run(command, cwd=cwd)
+    def run(command):
+        done = forked.run([sys.executable, *shlex.split(command)], cwd=ROOT)
         printed.write(done.stdout + done.stderr * bool(done.returncode))
-        return done
+        return done.returncode
 
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
-        patch.setattr(demo, "subprocess", SimpleNamespace(run=run))
+        patch.setattr(demo, "run", run)
         patch.setattr(sys, "argv", ["demo.py", "--small", f"--output={folder}"])
         code = demo.main()
     return folder, code, printed.getvalue()

@@ -132,7 +132,6 @@ def test_a_run_that_was_killed_goes_on_to_the_same_weights(trained, make, tmp_pa
         json.loads((path / "result.json").read_text()) for path in (whole.model_dir, folder)
     )
     assert one["held_out"] == other["held_out"] and one["steps"] == STEPS
-    assert other["cpu_seconds"] > before["cpu_seconds"]
     # It has learnt something: all words alike have a loss of log(2000) = 7.60.
     assert one["held_out"]["loss"] < 7.4
     make(folder, kind, **{"run.stop_at_step": 5}).train()  # it is beyond

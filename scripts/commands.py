@@ -1,0 +1,37 @@
+"""Runs the project's commands as a user types them in its folder."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def run(command: str) -> int:
+    """Runs a command with this Python in the project's folder.
+
+    After Ctrl-C it waits for the command, which the terminal has interrupted, too: pretraining and
+    fine-tuning save then. A second Ctrl-C ends both. `subprocess.run` would kill the command after
+    a quarter of a second.
+
+    Args:
+      command: what a user types after `python`.
+
+    Returns:
+      Its exit code.
+
+    Raises:
+      KeyboardInterrupt: it was interrupted.
+    """
+    with subprocess.Popen([sys.executable, *shlex.split(command)], cwd=ROOT) as process:
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:
+            process.wait()
+            raise
+    if code == 130:  # Ctrl-C, see docs/commands.md
+        raise KeyboardInterrupt
+    return code

@@ -1,0 +1,54 @@
+"""The commands that scripts run one after another."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from scripts import commands
+
+SAVES_AFTER_CTRL_C = """
+import pathlib, sys, time
+print("ready", flush=True)
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    time.sleep(1)
+    pathlib.Path(sys.argv[1]).touch()
+    sys.exit(130)
+"""
+RUNS_IT = """
+import sys
+from scripts import commands
+try:
+    commands.run(sys.argv[1])
+except KeyboardInterrupt:
+    sys.exit("interrupted")
+"""
+
+
+def test_a_command_is_given_the_time_to_save_after_ctrl_c(tmp_path):
+    saved = tmp_path / "saved"
+    command = shlex.join(["-c", SAVES_AFTER_CTRL_C, str(saved)])
+    with subprocess.Popen(
+        [sys.executable, "-c", RUNS_IT, command],
+        cwd=commands.ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout.readline() == "ready\n"
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        assert process.wait() == 1
+        assert process.stderr.read() == "interrupted\n"
+    assert saved.exists()
+
+
+def test_the_exit_code_is_the_commands():
+    assert commands.run("-c 'import sys; sys.exit(3)'") == 3
+    with pytest.raises(KeyboardInterrupt):
+        commands.run("-c 'import sys; sys.exit(130)'")
