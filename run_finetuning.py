@@ -378,8 +378,12 @@ if __name__ == "__main__":
     if "--mode=predict" in sys.argv:
         # `tfbio predict --help` begins with the half that is about new text.
         _, _, half = __doc__.partition("To use a trained model on new text:\n")
+        half, _, _ = half.partition("\nTables and significance tests")
         __doc__ = f"Uses a fine-tuned model on new text.\n{half}"
-    __doc__ += "\nSettings, with defaults and limits:\n\n" + config.describe(FinetuningConfig)
+        __doc__ += "\nSettings of prediction for --set, with defaults and limits:\n\n"
+        __doc__ += config.describe(FinetuningConfig, prediction_flags.SETTINGS)
+    else:
+        __doc__ += "\nSettings, with defaults and limits:\n\n" + config.describe(FinetuningConfig)
     cli.run(
         main,
         flags_parser=prediction_flags.leave_beam_flags,

@@ -83,6 +83,7 @@ def test_the_help_of_predict_is_about_new_text(tmp_path):
     text = run("predict", "--help", folder=tmp_path).stdout
     assert text.startswith("Uses a fine-tuned model on new text.\n\n  tfbio predict --model=")
     assert "--from_scratch    same architecture" not in text
+    assert "run.eval_batch_size = 64 (at least 1)" in text and "  learning_rate" not in text
 
 
 def test_the_scripts_keep_their_names(tmp_path):

@@ -236,15 +236,18 @@ def names(config_class: type) -> list[str]:
     return [each.name for each in describe_each(config_class)]
 
 
-def describe(config_class: type) -> str:
+def describe(config_class: type, only: Sequence[str] = ()) -> str:
     """Describes a configuration for `--help`: returns default, limits and meaning of each setting.
 
     The str has for each setting a line `  name = default (limits)` and indented lines with its
-    meaning; also for those of groups (fields that are dataclasses).
+    meaning; also for those of groups (fields that are dataclasses). `only` are the names of the
+    settings to describe, () for all.
     """
     indent = " " * 6
     lines = []
     for name, default, allowed, meaning in describe_each(config_class):
+        if only and name not in only:
+            continue
         lines.append(f"  {name} = {default} ({allowed})")
         lines += textwrap.wrap(meaning, 80, initial_indent=indent, subsequent_indent=indent)
     return "".join(f"{line}\n" for line in lines)

@@ -21,6 +21,18 @@ FLAGS = flags.FLAGS
 # Those that only an annotation file by file has.
 _OF_FOLDERS = ("processes", "runner", "gzip")
 NAMES = ("format", *_OF_FOLDERS)
+# The settings that change how a trained model is used, for --help.
+SETTINGS = [
+    "run.precision",
+    "run.optimize_for",
+    "run.eval_batch_size",
+    "run.pack",
+    "run.fixed_shapes",
+    "question_answering.beam_size",
+    "question_answering.doc_stride",
+    "question_answering.n_best_size",
+    "question_answering.max_answer_length",
+]
 # The flags of `device_flags` that one process takes.
 _DEVICES = ("tpu", "strategy", "cpu_devices", "mesh")
 
