@@ -10,9 +10,10 @@ chooses, annotates a file with a tenth of `--memory_abstracts`, and a file with 
 abstracts come again and again.
 
 Prints Markdown tables: for each way the abstracts a second that the command itself prints, which
-are without its start, and the CPU seconds of the whole command and of its start, as medians of the
-rounds; the CPU hours and the hours of these cores for a million abstracts, both without the start;
-and the peak of the resident memory. It fails if the outputs of two ways in one precision differ.
+are without its start, and the CPU seconds of the whole command, both as medians of the rounds; the
+CPU seconds of its start, which is measured once; the CPU hours and the hours of these cores for a
+million abstracts, both without the start; and the peak of the resident memory. At the end it fails
+if the outputs of two ways in one precision differ.
 """
 
 from __future__ import annotations
@@ -115,7 +116,46 @@ def check_outputs(found: dict[tuple[str, int], list[Measured]]) -> None:
                 raise UserError(f"{precision}: {processes} process(es) wrote other bytes.")
 
 
+def cpu_hours_a_million(cpu: float, start: float, abstracts: int) -> float:
+    """Computes the CPU hours that a million abstracts take, without the start.
+
+    Args:
+      cpu: the CPU seconds of so many abstracts, with the start.
+      start: those of the start, with `_FILES` abstracts.
+      abstracts: how many there are, more than `_FILES`.
+    """
+    return (cpu - start) / (abstracts - _FILES) * 1e6 / 3600
+
+
+def table(
+    found: dict[tuple[str, int], list[Measured]], starts: dict[tuple[str, int], float], number: int
+) -> Iterator[str]:
+    """Yields the lines of the table of ways.
+
+    Args:
+      found: what was measured of each precision and number of processes, in each round.
+      starts: the CPU seconds of the start of each.
+      number: of abstracts.
+    """
+    yield (
+        "| precision | processes | abstracts/s | in single rounds | CPU seconds | of the start "
+        "| a million: CPU hours | core-hours |"
+    )
+    yield "|---|--:|--:|---|" + "--:|" * 4
+    cores = len(os.sched_getaffinity(0))
+    for way, measured in found.items():
+        rates = [each.rate for each in measured]
+        rate, cpu = statistics.median(rates), statistics.median(x.cpu for x in measured)
+        hours = cpu_hours_a_million(cpu, starts[way], number)
+        yield (
+            f"| {way[0]} | {way[1]} | {rate:.1f} | {min(rates):.1f} to {max(rates):.1f} "
+            f"| {cpu:.0f} | {starts[way]:.0f} | {hours:.1f} "
+            f"| {cores / rate * 1e6 / 3600:.1f} |"
+        )
+
+
 def main() -> None:
+    """Runs the command; see above."""
     parser = Parser(__doc__)
     parser.add_argument("--model", required=True, help="a fine-tuned model that finds entities")
     parser.add_argument("--abstracts", type=count, default=2000, help=f"more than {_FILES}")
@@ -135,28 +175,13 @@ def main() -> None:
         for _ in range(flags.rounds):
             for precision, processes in ways:
                 found[precision, processes].append(annotate(model, inputs, processes, precision))
-        check_outputs(found)
-        print(
-            "| precision | processes | abstracts/s | in single rounds | CPU seconds | of the start "
-            "| a million: CPU hours | core-hours |"
-        )
-        print("|---|--:|--:|---|" + "--:|" * 4)
-        for way, measured in found.items():
-            rates = [each.rate for each in measured]
-            rate, cpu = statistics.median(rates), statistics.median(x.cpu for x in measured)
-            of_one = (cpu - starts[way]) / (flags.abstracts - _FILES)
-            cores = len(os.sched_getaffinity(0))
-            print(
-                f"| {way[0]} | {way[1]} | {rate:.1f} | {min(rates):.1f} to {max(rates):.1f} "
-                f"| {cpu:.0f} | {starts[way]:.0f} | {of_one * 1e6 / 3600:.1f} "
-                f"| {cores / rate * 1e6 / 3600:.1f} |",
-                flush=True,
-            )
+        print("\n".join(table(found, starts, flags.abstracts)), flush=True)
         print("\n| abstracts in a file | peak memory, MiB |\n|--:|--:|")
         for number in (max(1, flags.memory_abstracts // 10), flags.memory_abstracts):
             own = write_files(Path(folder, str(number)), number, 1)
             peak = annotate(model, own, 1, "auto").peak
             print(f"| {number:,} | {peak:,.0f} |", flush=True)
+    check_outputs(found)
 
 
 if __name__ == "__main__":

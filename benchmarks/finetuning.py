@@ -5,10 +5,11 @@
     python -m benchmarks.finetuning --task=bc5cdr_chem --data_dir=BC5CDR-chem --epochs=3 --seeds=2
 
 The first line prints how long an epoch takes: the engines take turns of some steps, each in a
-process of its own. "tfbio" packs the texts of a batch into rows; "tfbio_padded" pads them to the
-task's length, as the original ELECTRA code does; "hugging_face" is `Trainer` with
-`DataCollatorForTokenClassification`, which pads a batch to its longest text. The second line trains
-to the end, one engine after the other, and prints the entity F1 on the test set.
+process of its own, and each round begins with another engine. "tfbio" packs the texts of a batch
+into rows; "tfbio_padded" pads them to the task's length, as the original ELECTRA code does;
+"hugging_face" is `Trainer` with `DataCollatorForTokenClassification`, which pads a batch to its
+longest text. The second line trains to the end, one engine after the other, and prints the entity
+F1 on the test set.
 
 All start from the same weights, with batches of 16, the task's learning rate, a linear decay after
 a tenth of the steps, dropout 0.1, no weight decay, one learning rate for all layers, and Adam with
@@ -32,6 +33,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from benchmarks import best_options
 from benchmarks.command import Parser, count, require, run
 from tfbio.base import config
 from tfbio.base.errors import UserError
@@ -277,7 +279,8 @@ def time_turns(processes: dict[str, subprocess.Popen]) -> dict[str, list[float]]
     for process in processes.values():
         read_until_ready(process)
     for turn in range(TURNS_BEFORE_TIMING + ROUNDS):
-        for engine, process in processes.items():
+        for engine in best_options.rotated(list(processes), turn):
+            process = processes[engine]
             start = time.perf_counter()
             assert process.stdin is not None  # see `start_engines`
             process.stdin.write("\n")

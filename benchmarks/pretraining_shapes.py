@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks import kept_folder
 from benchmarks.engine_process import ROOT
 from tfbio.base import config
 from tfbio.objectives.pretraining_config import PretrainingConfig
@@ -99,7 +100,28 @@ SHAPES[TRIAL] = Shape(
 
 
 def prepare(folder: Path, documents: str, vocab: str) -> None:
-    """Puts a vocabulary, examples of both lengths and encoded documents into the folder."""
+    """Makes what the engines read, in a folder, or checks that what is there is of the same flags.
+
+    Args:
+      folder: gets a vocabulary, examples of both lengths and encoded documents; `flags.json` says
+        of which documents and vocabulary.
+      documents: folder that `data_prep.documents` wrote; "" to make it.
+      vocab: path of the vocabulary; "" to make it.
+
+    Raises:
+      UserError: what is there is of other flags, or it is not known of which.
+    """
+    folder.mkdir(exist_ok=True)
+    flags = {"documents": documents, "vocab": vocab}
+    if (folder / "offsets.npy").exists():  # the last to be written
+        kept_folder.check_flags(folder, flags)
+        return
+    _make(folder, documents, vocab)
+    kept_folder.write_flags(folder, flags)
+
+
+def _make(folder: Path, documents: str, vocab: str) -> None:
+    """Makes what `prepare` puts into its folder."""
     from tfbio.base.document_records import read_documents
     from tfbio.text.fast_tokenizer import load_fast_tokenizer
 

@@ -140,12 +140,7 @@ class Client:
             self._close()
             return Done(kind, 0, 0.0, f"no answer: {error!r}")
         seconds = time.perf_counter() - start
-        problem = "" if status in _KINDS[kind][1] else f"status {status}: {answer[:200]!r}"
-        if status == 200 and kind.startswith("valid"):
-            problem = difference(json.loads(answer)["entities"], chosen)
-        elif status >= 400 and not json.loads(answer)["error"].endswith("."):
-            problem = f"no sentence: {answer[:200]!r}"
-        return Done(kind, status, seconds, problem)
+        return Done(kind, status, seconds, problem_of(kind, status, answer, chosen))
 
     def _answer(self, kind: str, body: str) -> tuple[int, bytes]:
         """Sends a request of a kind; returns the status and the body of the answer."""
@@ -222,6 +217,28 @@ def answered(connection: socket.socket) -> tuple[int, bytes]:
     answer = http.client.HTTPResponse(connection)
     answer.begin()
     return answer.status, answer.read()
+
+
+def problem_of(kind: str, status: int, answer: bytes, chosen: Sequence[Expected]) -> str:
+    """Returns what is wrong with an answer; "" if it suits its request.
+
+    Args:
+      kind: of the request, one of `_KINDS`.
+      status: of the answer.
+      answer: its body.
+      chosen: the texts of the request.
+    """
+    shown = f"{answer[:200]!r}"
+    if status not in _KINDS[kind][1]:
+        return f"status {status}: {shown}"
+    try:
+        if status == 200 and kind.startswith("valid"):
+            return difference(json.loads(answer)["entities"], chosen)
+        if status >= 400 and not json.loads(answer)["error"].endswith("."):
+            return f"no sentence: {shown}"
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        return f"an answer of another form ({error!r}): {shown}"
+    return ""
 
 
 def difference(answer: list[list[dict]], chosen: Sequence[Expected]) -> str:
@@ -307,8 +324,7 @@ def drained(process: subprocess.Popen, port: int, expected: Sequence[Expected]) 
     for connection, one in zip(connections, expected, strict=True):
         with connection:
             status, answer = answered(connection)
-        found = json.loads(answer).get("entities", [])
-        problems.append(difference(found, [one]) if status == 200 else f"status {status}")
+        problems.append(problem_of("valid", status, answer, [one]))
     code = process.wait(300)
     return f"exit code {code}" if code else next(filter(None, problems), "")
 
@@ -328,6 +344,26 @@ def table(done: Sequence[Done]) -> Iterator[str]:
         shown = ", ".join(f"{n:,} × {status or 'none'}" for status, n in sorted(statuses.items()))
         cuts = statistics.quantiles([x.seconds for x in own], n=100, method="inclusive")
         yield f"| {kind} | {len(own):,} | {shown} | {cuts[49]:.3f} | {cuts[98]:.3f} |"
+
+
+def check(done: Sequence[Done], requests: int, problem: str) -> None:
+    """Checks that all requests were sent, and that nothing went wrong.
+
+    Args:
+      done: the requests whose end is known.
+      requests: how many were to be sent.
+      problem: what is wrong with the answers after SIGTERM, or "".
+
+    Raises:
+      UserError: something is wrong.
+    """
+    wrong = [f"{x.kind}: {x.problem}" for x in done if x.problem]
+    problems = [f"{len(wrong):,} requests went wrong; the first: {wrong[0]}"] if wrong else []
+    if len(done) < requests:
+        problems.append(f"only {len(done):,} of {requests:,} requests ended")
+    problems += [f"after SIGTERM: {problem}"] if problem else []
+    if problems:
+        raise UserError(f"{'; '.join(problems)}.")
 
 
 def main() -> None:
@@ -361,10 +397,7 @@ def main() -> None:
     for number, size in memory.items():
         print(f"| {number:,} | {size / 2**20:,.0f} |")
     print(f"\nSIGTERM: {problem or 'all that waited was answered, exit code 0'}.")
-    wrong = [x for x in done if x.problem]
-    if wrong or problem:
-        shown = f"; the first: {wrong[0].kind}: {wrong[0].problem}" if wrong else ""
-        raise UserError(f"{len(wrong):,} requests went wrong{shown}{problem and f'; {problem}'}.")
+    check(done, flags.requests, problem)
 
 
 if __name__ == "__main__":

@@ -38,3 +38,23 @@ def test_a_command_is_measured(tmp_path):
     other = found._replace(outputs=found.outputs | {"pubmed0001.jsonl": "0"})
     with pytest.raises(UserError, match=r"float32: 2 process\(es\) wrote other bytes"):
         annotation.check_outputs({("float32", 1): [found], ("float32", 2): [other]})
+
+
+def test_the_cpu_hours_of_a_million_are_without_the_start():
+    # 1,000 abstracts more than those of the start take 3,600 s more.
+    assert annotation.cpu_hours_a_million(3_650, 50, 1_004) == pytest.approx(1_000)
+
+
+def test_the_tables_are_printed_before_outputs_are_compared(tmp_path, monkeypatch, capsys):
+    def annotate(model, inputs, processes, precision):
+        return annotation.Measured(10, 50, 100, {"a": str(processes)})
+
+    monkeypatch.setattr(annotation, "annotate", annotate)  # takes minutes
+    monkeypatch.setattr(
+        "sys.argv", ["", f"--model={tmp_path}", "--abstracts=8", "--memory_abstracts=10"]
+    )
+    with pytest.raises(UserError, match=r"float32: 2 process\(es\) wrote other bytes"):
+        annotation.main()
+    printed = capsys.readouterr().out
+    assert "| float32 | 1 | 10.0 | 10.0 to 10.0 | 50 | 50 | 0.0 |" in printed
+    assert "| bfloat16 | 4 |" in printed and "| 10 | 100 |" in printed

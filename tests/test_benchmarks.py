@@ -1,7 +1,6 @@
 """The benchmarks as commands: what is wrong is said in a sentence, before anything is measured."""
 
 import argparse
-import json
 import os
 import re
 import subprocess
@@ -13,8 +12,11 @@ import pytest
 
 from benchmarks import (
     best_options,
+    finetuning,
     finetuning_protocols,
     hugging_face_pretraining,
+    kept_folder,
+    pretraining_shapes,
     sentence_pairs,
 )
 from benchmarks.pretraining_shapes import SHAPES
@@ -117,13 +119,76 @@ def test_a_mistake_is_named(benchmark, name, arguments, words):
     assert words in line
 
 
-@pytest.mark.parametrize("name", ["documents", "vocab"])
-def test_a_folder_with_examples_of_other_flags_is_refused(benchmark, name, tmp_path):
+@pytest.mark.parametrize(
+    "command, name",
+    [("pretraining", "documents"), ("pretraining", "vocab"), ("input_pipeline", "vocab")],
+)
+def test_a_folder_with_examples_of_other_flags_is_refused(benchmark, command, name, tmp_path):
     (tmp_path / "offsets.npy").touch()
-    made_of = {"documents": "", "vocab": ""} | {name: "other"}
-    (tmp_path / "flags.json").write_text(json.dumps(made_of))
-    _, line = benchmark("pretraining", f"--folder={tmp_path}")
-    assert f"--folder={tmp_path} has examples of another --{name}: give a new folder." in line
+    kept_folder.write_flags(tmp_path, {"documents": "", "vocab": ""} | {name: "other"})
+    _, line = benchmark(command, f"--folder={tmp_path}")
+    assert f"--folder={tmp_path} was made with another --{name}: give a new folder." in line
+
+
+def test_prepared_examples_have_their_flags(tmp_path, monkeypatch):
+    def make(folder, documents, vocab):
+        (folder / "offsets.npy").touch(exist_ok=False)
+
+    monkeypatch.setattr(pretraining_shapes, "_make", make)  # takes minutes
+    folder = tmp_path / "new"
+    for _ in range(2):
+        pretraining_shapes.prepare(folder, "", "vocab.txt")
+    with pytest.raises(UserError, match="was made with another --vocab"):
+        pretraining_shapes.prepare(folder, "", "")
+
+
+def test_a_folder_with_models_of_another_training_is_refused(benchmark, tmp_path):
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.tsv").write_text("Aspirin\tB-Chemical\nhelps\tO\n")
+    folder = tmp_path / "prediction"
+    (folder / "spacy").mkdir(parents=True)
+    command = ["prediction", f"--folder={folder}", f"--data_dir={tmp_path}", "--spacy_epochs=3"]
+    _, line = benchmark(*command)
+    assert f"--folder={folder} does not say with which --model it was made" in line
+    flags = {"model": "", "data_dir": str(tmp_path), "spacy_epochs": 2}
+    kept_folder.write_flags(folder, flags)
+    _, line = benchmark(*command)
+    assert f"--folder={folder} was made with another --spacy_epochs: give a new folder." in line
+    assert [each.name for each in folder.iterdir() if each.is_dir()] == ["spacy"]
+
+
+def test_a_folder_keeps_the_flags_of_two_benchmarks(tmp_path):
+    for flags in ({"vocab": "a"}, {"model": "b", "epochs": 1}, {"vocab": "c"}):
+        kept_folder.write_flags(tmp_path, flags)
+    kept_folder.check_flags(tmp_path, {"vocab": "c", "model": "b", "epochs": 1})
+    with pytest.raises(UserError, match="was made with another --vocab"):
+        kept_folder.check_flags(tmp_path, {"vocab": "a"})
+    (tmp_path / "flags.json").write_text("{")
+    with pytest.raises(UserError, match="does not say with which --vocab it was made"):
+        kept_folder.check_flags(tmp_path, {"vocab": "c"})
+
+
+def test_each_turn_of_finetuning_begins_with_another_engine(tmp_path):
+    log = tmp_path / "log"
+    engine = (
+        "import sys\nprint('ready', flush=True)\nfor _ in sys.stdin:\n"
+        "    open(sys.argv[1], 'a').write(sys.argv[2] + '\\n')\n    print('ready', flush=True)"
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    processes = {
+        name: subprocess.Popen([sys.executable, "-c", engine, str(log), name], **pipes)
+        for name in finetuning.ENGINES
+    }
+    seconds = finetuning.time_turns(processes)
+    for process in processes.values():
+        process.communicate()
+    assert {name: len(own) for name, own in seconds.items()} == dict.fromkeys(
+        finetuning.ENGINES, finetuning.ROUNDS
+    )
+    turns = log.read_text().split()
+    first, second, third = finetuning.ENGINES
+    assert turns[:9] == [first, second, third, second, third, first, third, first, second]
+    assert len(turns) == 3 * (finetuning.TURNS_BEFORE_TIMING + finetuning.ROUNDS)
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)

@@ -1,5 +1,6 @@
 """The engines that find entities: the same weights give the same spans, and F1 is that by hand."""
 
+import dataclasses
 import random
 import shutil
 
@@ -53,6 +54,35 @@ def test_an_inside_tag_without_a_beginning_begins_an_entity():
         "B O I B": [(0, 2), (6, 8), (9, 11)],
     }.items():
         assert prediction_engines.spans_of(tags.split(), words) == spans
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_all_changes_are_of_options_that_the_engine_heeds(name):
+    engine = ENGINES[name]
+    for precision in ("float32", "bfloat16"):
+        for change in engine.changes(precision):
+            dataclasses.replace(engine.start, **change)
+            # Where there are several processes, each has so many threads.
+            of_processes = {"threads"} if "processes" in change else set()
+            assert change.keys() <= {*engine.heeds} | of_processes, change
+
+
+def test_options_that_an_engine_ignores_are_not_said():
+    changed = Options(3, 2, 4, True, "eager", True, True)
+    said = {
+        name: [
+            prediction_engines.words(name, dataclasses.asdict(options))
+            for options in (Options(threads=2), changed)
+        ]
+        for name in ENGINES
+    }
+    of_batches = ["batches of 8, threads=2", "batches of 3, threads=2, processes=4, by length"]
+    assert said == {
+        "tfbio": ["standard", "processes=4"],
+        "Hugging Face": [of_batches[0], f"{of_batches[1]}, eager, autocast, torch.compile"],
+        "ONNX Runtime": of_batches,
+        "spaCy": ["batches of 8", "batches of 3, processes=4"],
+    }
 
 
 @pytest.fixture(scope="module")
