@@ -12,6 +12,7 @@ from typing import Any
 import tfbio
 from data_prep.sentences import splitters
 from tfbio.base import file_paths
+from tfbio.base.errors import UserError
 from tfbio.base.shards import Shard
 
 # The ending of an output file in each form; "brat" has a folder for all documents instead.
@@ -27,6 +28,13 @@ COMPRESSIBLE = ("jsonl", "pubtator")
 
 # The endings of input files that an output's name does not keep; any may be followed by .gz.
 _INPUT_ENDINGS = (".tar", ".tgz", ".nxml", ".xml", ".txt", ".pubtator", ".json", ".parquet")
+
+# The size of an input file that cannot be looked at.
+UNKNOWN = -1
+
+
+class OutOfMemory(UserError):
+    """The error of a file at which memory ran out; its message names the file and the remedy."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +60,7 @@ class Job:
 
     Attributes:
       path: the path of the input file.
-      bytes: its size when the run began.
+      bytes: its size when the run began; `UNKNOWN` for a link to nothing, or if a disk failed.
       output: the path of the output file.
       form: the form of the output, a key of `ENDINGS`.
       compress: True to compress the output with gzip.
@@ -170,7 +178,7 @@ def bad(job: Job, problem: str) -> AnnotatedFile:
       problem: a sentence that says why.
     """
     path = file_paths.absolute(job.path)
-    return AnnotatedFile(job.name, job.bytes, None, {}, [], problem, path=path)
+    return AnnotatedFile(job.name, max(0, job.bytes), None, {}, [], problem, path=path)
 
 
 def output_name(path: str, form: str, compress: bool) -> str:

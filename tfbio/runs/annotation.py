@@ -73,7 +73,7 @@ def annotate(
         entities.
       UserError: there is no such model or input; two inputs have one name, or one a name that is
         too long; the folder has files with another model or other settings, or of another version
-        of tfbio; a process died, or the pipeline's job failed.
+        of tfbio; a process died, memory ran out, or the pipeline's job failed.
       DataError: no input was good.
       OSError: an output cannot be written.
       RuntimeError: anything else has failed at an input; the message names it.
@@ -144,7 +144,7 @@ def _jobs(inputs: Sequence[str], output_dir: str, settings: AnnotationSettings) 
                 "link with a shorter name."
             )
         output = str(file_paths.at(output_dir, name))
-        size = 0
+        size = annotated_file.UNKNOWN
         with contextlib.suppress(OSError):  # such as a link to nothing, which `problem_of` names
             size = storage.size(path)
         jobs[name] = Job(path, size, output, settings.form, settings.compress)
@@ -152,7 +152,7 @@ def _jobs(inputs: Sequence[str], output_dir: str, settings: AnnotationSettings) 
 
 
 def _inputs(inputs: Sequence[str], output_dir: str) -> list[str]:
-    """Lists the input files, but for what an earlier run has written into the output folder.
+    """Lists the input files, but for what annotations have written there.
 
     Raises:
       UserError: there is no such file, or the output would lie beside it.
@@ -169,7 +169,32 @@ def _inputs(inputs: Sequence[str], output_dir: str) -> list[str]:
     if named or len(inside) == len(paths):
         path = (named or inside)[0]
         raise UserError(f"--output_dir={output_dir} holds the input {path}: give another one.")
-    return [path for path in paths if path not in inside]
+    return _without_outputs([path for path in paths if path not in inside], inputs)
+
+
+def _without_outputs(paths: list[str], inputs: Sequence[str]) -> list[str]:
+    """Leaves out the files in output folders of annotations, unless an input names the folder.
+
+    Raises:
+      UserError: there are no others.
+    """
+    named = {os.path.realpath(each) for item in inputs for each in (item, os.path.dirname(item))}
+    outputs = set()
+    for folder in sorted({os.path.dirname(path) for path in paths}):
+        if os.path.realpath(folder) not in named and annotation_folder.is_annotations(folder):
+            outputs.add(folder)
+            print(
+                f"left out: the files in {folder}, which are annotations: name that folder in "
+                "--input to annotate them",
+                flush=True,
+            )
+    left = [path for path in paths if os.path.dirname(path) not in outputs]
+    if not left:
+        raise UserError(
+            f"--input gives only the files in {min(outputs)}, which are annotations: name that "
+            "folder in --input to annotate them, or give other files."
+        )
+    return left
 
 
 class _Run:
@@ -186,12 +211,11 @@ class _Run:
 
     def __init__(self, folder: AnnotationFolder, settings: AnnotationSettings, jobs: Sequence[Job]):
         self._folder, self._jobs = folder, jobs
-        # All that are known before the model is loaded.
+        # Those that are known before the model is loaded, and count also if nothing is left.
         self._settings: dict[str, Any] = {
             "model": file_paths.absolute(settings.model),
             "form": settings.form,
             "compress": settings.compress,
-            "sentence_splitter": " ".join(splitters.resolve("auto")),
             "set": list(settings.overrides),
         }
         folder.check(self._settings)
@@ -207,8 +231,9 @@ class _Run:
                 self.left.append(job)
         if len(self._bad) == len(jobs):
             raise DataError(f"no input can be read: {self._bad[0].problem}")
-        if self.left:  # else nothing of this version is added to what another one wrote
-            folder.check({"tfbio": tfbio.__version__})
+        if self.left:  # else nothing of these versions is added to what others wrote
+            splitter = " ".join(splitters.resolve("auto"))
+            folder.check({"sentence_splitter": splitter, "tfbio": tfbio.__version__})
         self.left.sort(key=lambda job: -job.bytes)
         if done and self.left:
             print(f"{done:,} of {len(jobs):,} files are complete and are kept", flush=True)
@@ -301,7 +326,8 @@ class _Run:
         if self._deaths and self._missing:
             raise UserError(
                 f"{self._deaths[0]}; -9 says that memory ran out: run the same command again, "
-                "without --overwrite and perhaps with fewer --processes; it continues."
+                "without --overwrite and perhaps with fewer --processes; it continues. Where a "
+                "process dies at the same file again, leave that out of --input."
             )
         notes = [self._folder.notes[job.name] for job in self._jobs]
         if not any(note.output for note in notes):

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from data_prep.running import work_folder
-from tfbio.base import file_paths, manifests, messages, storage
+from tfbio.base import file_paths, json_files, manifests, messages, storage
 from tfbio.base.errors import DataError, UserError
 from tfbio.base.manifests import MANIFEST, Manifest
-from tfbio.runs.annotated_file import AnnotatedFile, Job
+from tfbio.runs.annotated_file import UNKNOWN, AnnotatedFile, Job
 
 KIND = "annotations"
 # The step in the working folder with the settings, and with the run's token: a str of no other run,
@@ -54,15 +54,18 @@ class AnnotationFolder:
         self.notes: dict[str, AnnotatedFile] = {}
         self.work = file_paths.at(path, work_folder.WORK)
         self.is_begun = self.work.is_dir()
+        # Also what is replaced must be an annotation's; but then it may be damaged.
+        damage = contextlib.suppress(DataError) if overwrite else contextlib.nullcontext()
         if file_paths.at(path, MANIFEST).exists():
-            # Also if it is replaced, it must be an annotation's; but then it may be damaged.
             if overwrite:
                 work_folder.finished(file_paths.at(path, MANIFEST), KIND, {}, overwrite)
-            with contextlib.suppress(DataError) if overwrite else contextlib.nullcontext():
+            with damage:
                 self._read_manifest()
         # They are newer than the manifest, to which a run adds files.
         if self.is_begun:
-            self._read_work()
+            work_folder.check_unfinished(path, KIND)
+            with damage:
+                self._read_work()
         self._overwrite = overwrite
         self._replaced: list[str] = []
         if overwrite:
@@ -84,14 +87,21 @@ class AnnotationFolder:
             ) from error
 
     def _read_work(self) -> None:
-        work_folder.check_unfinished(self.path, KIND)
-        if noted := work_folder.read_step(self.work, SETTINGS):
+        for path in work_folder.step_files(self.work, "file-"):
+            # A damaged one does not count, so that its file is made again.
+            if content := json_files.read_object_or_empty(path):
+                note = AnnotatedFile.from_json(content)
+                self.notes[note.input] = note
+        path = self.work / f"{SETTINGS}.json"
+        if noted := json_files.read_object_or_empty(path):
             for name in ("kind", TOKEN):
                 noted.pop(name, None)
             self.settings = noted
-        for content in work_folder.read_steps(self.work, "file-"):
-            note = AnnotatedFile.from_json(content)
-            self.notes[note.input] = note
+        elif path.exists():
+            raise DataError(
+                f"{path} is damaged, and nothing else says with which model the files beside it "
+                "were annotated: give --overwrite to replace them."
+            )
 
     def _remove(self) -> None:
         """Removes the output of earlier runs, the manifest first."""
@@ -137,7 +147,8 @@ class AnnotationFolder:
                 f"{job.output} is the annotation of {note.path}, and would become that of "
                 f"{job.path}: give another --output_dir, or --overwrite."
             )
-        if note.bytes != job.bytes:
+        # A file that cannot be looked at may come back as it was.
+        if job.bytes not in (note.bytes, UNKNOWN):
             return False
         try:
             return storage.size(job.output) == note.output.bytes
@@ -237,6 +248,19 @@ class AnnotationFolder:
         work_folder.close_work(self.path, manifest)
         self.is_begun = False
         return manifest
+
+
+def is_annotations(folder: str) -> bool:
+    """Returns True if an annotation has written into a folder, complete or not.
+
+    Args:
+      folder: the path of the folder.
+    """
+    manifest = file_paths.at(folder, MANIFEST)
+    settings = file_paths.at(folder, work_folder.WORK, f"{SETTINGS}.json")
+    return any(
+        json_files.read_object_or_empty(path).get("kind") == KIND for path in (manifest, settings)
+    )
 
 
 def problems(notes: Sequence[AnnotatedFile]) -> list[str]:

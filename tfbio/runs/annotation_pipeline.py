@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from data_prep.running import garbage_collection, pipeline, work_folder
-from tfbio.base import file_paths, storage
+from tfbio.base import file_paths, json_files, storage
 from tfbio.base.errors import UserError
 from tfbio.runs import annotation_folder
 from tfbio.runs.annotated_file import AnnotatedFile, Job, ModelFacts
@@ -107,9 +107,8 @@ def _facts(loading: Loading) -> ModelFacts:
 def _forget_left_out(work: str, jobs: Sequence[Job]) -> None:
     """Removes earlier notes on files left out, of which the listener would hear before the try."""
     for job in jobs:
-        step = f"{_STEP}{job.name}"
-        if (note := work_folder.read_step(work, step)) and note["output"] is None:
-            work_folder.remove_step(work, step)
+        if (note := _read(job, work)) and note["output"] is None:
+            work_folder.remove_step(work, f"{_STEP}{job.name}")
 
 
 class _Notes:
@@ -178,8 +177,13 @@ class _Notes:
 
 def _note(job: Job, loading: Loading, facts: ModelFacts, work: str) -> dict[str, Any] | None:
     """Returns the note on a file, by whatever run of the same output; None if there is none."""
-    note = work_folder.read_step(work, f"{_STEP}{job.name}")
+    note = _read(job, work)
     return note if note and note["job"] == _of(job, loading, facts) else None
+
+
+def _read(job: Job, work: str) -> dict[str, Any]:
+    """Returns the note on a file, {} if there is none, or a damaged one: the file is made again."""
+    return json_files.read_object_or_empty(file_paths.at(work, f"{_STEP}{job.name}.json"))
 
 
 def _of(job: Job, loading: Loading, facts: ModelFacts) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from data_prep.running import garbage_collection
 from tfbio.base import signals
 from tfbio.base.errors import UsageError, UserError
-from tfbio.runs.annotated_file import AnnotatedFile, Job, ModelFacts
+from tfbio.runs.annotated_file import AnnotatedFile, Job, ModelFacts, OutOfMemory
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -275,6 +275,9 @@ def _work(pipe: multiprocessing.connection.Connection, loading: Loading, threads
             pipe.send(("done", note))
     except (EOFError, BrokenPipeError):  # there is nothing left to do
         os._exit(0)
+    except (MemoryError, OutOfMemory):
+        # As the system ends it where memory runs out later: the other processes go on.
+        os.kill(os.getpid(), signal.SIGKILL)
     except BaseException as error:
         with contextlib.suppress(EOFError, OSError):
             pipe.send(("failed", _portable(error)))

@@ -101,7 +101,7 @@ class AnnotationProgress:
 
     def _seconds_left(self, rate: float) -> float | None:
         density = self._guess
-        if self._finished_documents:
+        if self._finished_bytes > 0:  # an empty text is a document, too
             density = self._finished_documents / self._finished_bytes
         if not density or not rate:
             return None

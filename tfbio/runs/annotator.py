@@ -19,7 +19,7 @@ from tfbio.base.shards import Shard
 from tfbio.formats import annotation_formats
 from tfbio.formats.annotated_documents import Annotated, Document, FormatError
 from tfbio.runs import document_formats
-from tfbio.runs.annotated_file import AnnotatedFile, Job, ModelFacts, bad
+from tfbio.runs.annotated_file import AnnotatedFile, Job, ModelFacts, OutOfMemory, bad
 from tfbio.runs.prediction_io import Counts
 from tfbio.runs.predictor import Predictor
 from tfbio.runs.step_times import StepTimes
@@ -71,6 +71,7 @@ class Annotator:
 
         Raises:
           OSError: the output cannot be written.
+          OutOfMemory: memory ran out.
           RuntimeError: anything else has failed; the message names the input.
         """
         times, counts = StepTimes(), Counts()
@@ -86,9 +87,15 @@ class Annotator:
             return bad(job, messages.cut(str(error), 300))
         except (UserError, OSError, ImportError):  # which name what is to blame
             raise
+        except (MemoryError, tf.errors.ResourceExhaustedError) as error:
+            raise OutOfMemory(
+                f"memory ran out at {job.path}: give --set=run.eval_batch_size=8 and another "
+                "--output_dir, or leave the file out of --input and run the same command again."
+            ) from error
         except Exception as error:
             raise RuntimeError(
-                f"{job.path} cannot be annotated: {messages.cut(repr(error))}"
+                f"{job.path} cannot be annotated: {messages.cut(repr(error))}: leave it out of "
+                "--input, and run the same command again, which continues."
             ) from error
         size, sha256 = storage.size(job.output), storage.sha256_of(job.output)
         shard = Shard(os.path.basename(job.output), counts.documents, size, sha256)

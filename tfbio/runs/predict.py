@@ -61,6 +61,7 @@ def predict(
     """
     _check_output(output, form, overwrite)
     with storage.only_writer(output):
+        _check_output(output, form, overwrite)  # another process may have written it meanwhile
         _predict(model, inputs, output, strategy, form, overrides)
 
 

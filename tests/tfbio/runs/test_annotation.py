@@ -14,6 +14,7 @@ import types
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 from tests.run_files import write_settings
 from tfbio.base.errors import DataError, UsageError, UserError
@@ -216,7 +217,9 @@ def test_a_cpu_that_cuts_products_off_adds_nothing_to_those_of_another(
     assert "c.jsonl" not in files_of(tmp_path / "bfloat16")
 
 
-def test_an_error_that_nobody_expects_names_its_file(trial, inputs, cpu, tmp_path, monkeypatch):
+def test_an_error_that_nobody_expects_names_its_file_and_a_way_on(
+    trial, inputs, cpu, tmp_path, monkeypatch
+):
     """The largest file is annotated first, and stays."""
     out, read = tmp_path / "found", document_formats.read
     settings = AnnotationSettings(trial)
@@ -235,11 +238,46 @@ def test_an_error_that_nobody_expects_names_its_file(trial, inputs, cpu, tmp_pat
             annotation.annotate(settings, given, str(out), strategy=cpu, processes=1)
     # What ends a process of several is told by the first one.
     told = str(annotation_processes._portable(error.value)).splitlines()[-1]
-    assert re.search(r"pubmed/b.xml.gz cannot be annotated: EOFError\('two", told)
+    assert re.search(r"b.xml.gz cannot be annotated: EOFError\('two.*: leave it out of --in", told)
     assert set(os.listdir(out)) == {"a.jsonl", ".work"}
     written = (out / "a.jsonl").stat().st_mtime_ns
     annotation.annotate(settings, given, str(out), strategy=cpu, processes=1)
     assert (out / "a.jsonl").stat().st_mtime_ns == written and (out / "b.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")]
+)
+def test_a_file_at_which_memory_runs_out_is_named_with_a_remedy(
+    trial, inputs, cpu, tmp_path, monkeypatch, error
+):
+    def fail(path, left_out):
+        raise error
+        yield
+
+    monkeypatch.setattr(document_formats, "read", fail)
+    words = "memory ran out at .*/c.xml: give --set=run.eval_batch_size=8 and another --output_dir,"
+    with pytest.raises(UserError, match=words):
+        annotation.annotate(
+            AnnotationSettings(trial),
+            [str(inputs / "c.xml")],
+            str(tmp_path / "found"),
+            strategy=cpu,
+        )
+
+
+@pytest.mark.parametrize("error", ["MemoryError", "p.OutOfMemory('at a.xml')"])
+def test_a_process_without_memory_dies_as_one_that_the_system_kills(error):
+    """So its file is lost alone."""
+    code = f"""
+from tfbio.runs import annotation_processes as p
+def load(*_):
+    raise {error}
+p._load, p._end_with_parent = load, lambda: None
+p._work(None, p.Loading("model", ()), 1)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])

@@ -100,6 +100,23 @@ def test_a_link_to_nothing_is_left_out(inputs, annotate):
     assert "gone.xml cannot be used: No such file" in problem
 
 
+def test_an_annotation_stays_while_its_input_cannot_be_looked_at(inputs, annotate, tmp_path):
+    """As git-annex leaves a link to nothing where a file is elsewhere for a while."""
+    before = annotate()
+    (inputs / "a.xml").rename(tmp_path / "elsewhere.xml")
+    (inputs / "a.xml").symlink_to(tmp_path / "nothing.xml")
+    (inputs / "c.xml").write_text(CITATIONS)
+    (inputs / "new.xml").symlink_to(tmp_path / "nothing.xml")
+    counts = annotate()["counts"]
+    assert counts["inputs"]["a.xml"] == before["counts"]["inputs"]["a.xml"]
+    assert (tmp_path / "out" / "a.jsonl").read_text() == "{}\n"
+    assert (counts["documents"], counts["bad_input_files"]) == (3, 1)
+    assert counts["inputs"]["new.xml"]["bytes"] == 0
+    # Without its output it is left out as any other.
+    (tmp_path / "out" / "a.jsonl").unlink()
+    assert annotate()["counts"]["bad_input_files"] == 2
+
+
 def test_two_inputs_with_one_output_are_refused_in_two_runs_as_well(inputs, annotate):
     annotate(until="a.xml")
     for name in ("a.xml", "b.xml"):
@@ -199,6 +216,24 @@ def test_another_version_adds_nothing(inputs, annotate, tmp_path, monkeypatch):
     assert annotate(overwrite=True)["settings"]["tfbio"] == "next"
 
 
+def test_a_complete_folder_is_complete_for_other_versions_too(
+    inputs, annotate, tmp_path, monkeypatch
+):
+    annotate()
+    monkeypatch.setattr("tfbio.__version__", "next")
+    monkeypatch.setattr(annotation.splitters, "resolve", lambda name: ("other", "1.0"))
+    output, settings = str(tmp_path / "out"), AnnotationSettings("model")
+
+    def left():
+        jobs = annotation._jobs([str(inputs)], output, settings)
+        return annotation._Run(AnnotationFolder(output), settings, jobs).left
+
+    assert left() == []
+    (inputs / "c.xml").write_text(CITATIONS)
+    with pytest.raises(UserError, match="with sentence_splitter=.*, not .*other 1.0"):
+        left()
+
+
 @pytest.mark.parametrize(
     ("is_whole", "problem"),
     [(False, "is not a manifest"), (True, "does not say what was annotated: 'inputs'")],
@@ -214,6 +249,30 @@ def test_a_damaged_manifest_can_be_replaced(inputs, annotate, tmp_path, is_whole
     path.write_text(json.dumps({**made, "kind": "documents"}))
     with pytest.raises(DataError, match="holds documents, which annotations do not replace"):
         annotate(overwrite=True)
+
+
+@pytest.mark.parametrize("text", ["", '{"input": "a.xml", "by'])
+def test_the_file_of_a_damaged_note_is_made_again(inputs, annotate, tmp_path, text):
+    (inputs / "c.xml").write_text(CITATIONS)
+    for overwrite in (False, True):
+        annotate(until="b.xml", overwrite=overwrite)
+        (tmp_path / "out" / ".work" / "file-a.xml.json").write_text(text)
+        for name in ("a", "b"):
+            (tmp_path / "out" / f"{name}.jsonl").write_text("[]\n")
+        assert annotate(overwrite=overwrite)["counts"]["documents"] == 3
+        assert (tmp_path / "out" / "a.jsonl").read_text() == "{}\n"
+        assert (tmp_path / "out" / "b.jsonl").read_text() == ("{}\n" if overwrite else "[]\n")
+
+
+def test_files_of_settings_that_are_damaged_can_be_replaced(inputs, annotate, tmp_path):
+    """They may be of any model."""
+    annotate(until="a.xml")
+    (tmp_path / "out" / ".work" / "settings.json").write_text('{"model": "mo')
+    with pytest.raises(DataError, match="settings.json is damaged.*: give --overwrite"):
+        annotate()
+    (tmp_path / "out" / "a.jsonl").write_text("[]\n")
+    assert annotate(overwrite=True)["counts"]["documents"] == 2
+    assert (tmp_path / "out" / "a.jsonl").read_text() == "{}\n"
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
@@ -269,3 +328,31 @@ def test_outputs_in_a_folder_of_the_inputs_are_no_inputs(inputs):
     for given in ([inputs, out / "c.xml"], [out], [out / "*.xml"]):
         with pytest.raises(UserError, match="found holds the input .*c.xml"):
             annotation._jobs([*map(str, given)], str(out), settings)
+
+
+@pytest.mark.parametrize("note", ["manifest.json", ".work/settings.json"])
+def test_outputs_of_other_annotations_in_a_folder_of_the_inputs_are_no_inputs(
+    inputs, tmp_path, capsys, note
+):
+    """Unless their folder is named; data of other kinds are inputs as any file."""
+    settings = AnnotationSettings("model")
+    for name, kind in (("chemicals", "annotations"), ("texts", "documents")):
+        (inputs / name).mkdir()
+        (inputs / name / f"{name}.xml").write_text(CITATIONS)
+        (inputs / name / note).parent.mkdir(exist_ok=True)
+        (inputs / name / note).write_text(json.dumps({"kind": kind}))
+
+    def names(*given):
+        jobs = annotation._jobs([*map(str, given)], str(inputs / "diseases"), settings)
+        return [job.name for job in jobs if job.name != "manifest.json"]
+
+    for given in (inputs, inputs / "**" / "*.xml"):
+        assert names(given) == ["a.xml", "b.xml", "texts.xml"]
+        assert f"left out: the files in {inputs / 'chemicals'}, which" in capsys.readouterr().out
+    own = inputs / "chemicals"
+    for given in (own, own / "chemicals.xml", own / "*.xml"):
+        assert names(given) == ["chemicals.xml"]
+    (inputs / "texts" / note).unlink()  # else there are two files of one name
+    assert "chemicals.xml" in names(inputs, own) and not capsys.readouterr().out
+    with pytest.raises(UserError, match="gives only the files in .*chemicals, which are annot"):
+        names(inputs / "chem*" / "*.xml")

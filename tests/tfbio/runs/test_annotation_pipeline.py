@@ -262,6 +262,13 @@ def test_a_note_counts_for_the_settings_with_which_it_was_made(tmp_path):
         assert not counts(facts=dataclasses.replace(FACTS, **other)), other
 
 
+def test_a_damaged_note_does_not_count(tmp_path):
+    job = Job("/in/a.xml", 7, "/out/a.jsonl", "jsonl", False)
+    (tmp_path / "made-a.xml.json").write_text('{"job": {')
+    annotation_pipeline._forget_left_out(str(tmp_path), [job])
+    assert annotation_pipeline._note(job, Loading("model", ()), FACTS, str(tmp_path)) is None
+
+
 def test_each_process_computes_with_one_thread(monkeypatch):
     """Before it imports TensorFlow and the sentence splitter."""
     names = ("TF_NUM_INTRAOP_THREADS", *LIBRARIES)

@@ -60,6 +60,14 @@ def test_other_files_have_no_time_left_before_one_is_done(clock, tmp_path):
     assert progress.text() == "1 documents | 0.1 documents/s | 0:00:10 left"
 
 
+def test_an_empty_text_that_is_done_tells_nothing_of_the_time_left(clock):
+    jobs = [Job("a.txt", 7, "", "jsonl", False), Job("empty.txt", 0, "", "jsonl", False)]
+    progress = AnnotationProgress(jobs, 0)
+    clock[0] = 110.0
+    progress.finished(jobs[1], 1)
+    assert progress.text() == "1 documents | 0.1 documents/s"
+
+
 def test_a_terminal_has_a_bar(clock, monkeypatch, capsys):
     terminal = io.StringIO()
     terminal.isatty = lambda: True

@@ -13,6 +13,7 @@ from sklearn.metrics import f1_score
 import tfbio
 from tests import reference
 from tests.blurb_files import FOLDERS, first_lines
+from tfbio.base import storage
 from tfbio.base.errors import UserError
 from tfbio.formats import tagged_words
 from tfbio.reporting import results
@@ -347,3 +348,17 @@ def test_a_folder_without_a_model_is_named(cpu, tmp_path):
     (tmp_path / "trial_0" / "model.index").touch()
     with pytest.raises(UserError, match=r"there is no .*config\.json: give the --output_dir"):
         predict.predict(str(tmp_path / "trial_0"), ["a.txt"], str(tmp_path / "b"), strategy=cpu)
+
+
+def test_a_file_that_another_process_has_just_written_stays(cpu, tmp_path, monkeypatch):
+    """It ends between the first look for the file and the lock."""
+    output, take = tmp_path / "found.jsonl", storage._take
+
+    def take_later(lock):
+        output.write_text("theirs")
+        return take(lock)
+
+    monkeypatch.setattr(storage, "_take", take_later)
+    with pytest.raises(UserError, match="found.jsonl is there already: give another --output"):
+        predict.predict(str(tmp_path), ["a.txt"], str(output), strategy=cpu)
+    assert output.read_text() == "theirs"
