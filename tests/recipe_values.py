@@ -38,6 +38,7 @@ PUBMEDBERT = {
     "sentence_pair_head": True,
     "sentence_pair_loss": True,
     "encoder.vocab_size": 28_895,
+    "encoder.hidden_act": "gelu",  # open: NVIDIA's code has "gelu_new"
     "mask_unit": "word",
     "sequence_length": 512,
     "train_batch_size": 8192,

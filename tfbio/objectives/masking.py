@@ -15,7 +15,7 @@ from tfbio.objectives.pretraining_config import PretrainingConfig
 
 # How likely are 1, 2, 3 ... words in a row, up to a factor. SpanBERT (Joshi et al., 2020), section
 # 3.1: a geometric distribution with p = 0.2, at most 10 words. ALBERT (Lan et al., 2020), section
-# 3.1, equation 1: 1 / n, at most 3 words, which is 6/11, 3/11 and 2/11.
+# 4.1: 1 / n, at most 3 words, which is 6/11, 3/11 and 2/11.
 _SHARES_OF_LENGTHS = {"span": (1 - 0.2) ** np.arange(10), "ngram": 1 / np.arange(1, 4)}
 
 

@@ -254,7 +254,7 @@ def test_a_span_stays_within_its_text():
 
 
 def test_ngrams_have_alberts_lengths():
-    """p(n) is proportional to 1/n, up to 3 (Lan et al., 2020, section 3.1, equation 1)."""
+    """p(n) is proportional to 1/n, up to 3 (Lan et al., 2020, section 4.1)."""
     drawn = masking._lengths(tf.random.stateless_uniform([100_000], [1, 2]), "ngram").numpy()
     shares = np.bincount(drawn, minlength=5) / len(drawn)
     np.testing.assert_allclose(shares, [0, 6 / 11, 3 / 11, 2 / 11, 0], atol=0.01)

@@ -180,7 +180,7 @@ _TAGGED_BY_BIOLM = (
     *("bc5cdr_chem", "bc5cdr_disease", "jnlpba", "ncbi_disease", "bc4chemd", "bc2gm", "linnaeus"),
     *("species_800", "i2b2_2010_ner", "i2b2_2012", "i2b2_2014"),
 )
-_CLASSIFIED_BY_BIOLM = {"learning_rate": 2e-5, "train_batch_size": 16, "num_trials": 5}
+_CLASSIFIED_BY_BIOLM = {"train_batch_size": 16, "num_trials": 5}
 BIOLM = {
     **dict.fromkeys(
         _TAGGED_BY_BIOLM,
@@ -289,10 +289,16 @@ _ELECTRAS = {
 _ALBERTS = {
     **{**_ELECTRAS, "layerwise_lr_decay": 1.0, "hidden_dropout_prob": 0.0},
     "attention_probs_dropout_prob": 0.0,
+    "head_dropout_prob": 0.1,
 }
 OPEN = {
     "pubmedbert": _PYTORCHS,
-    "biolm": {**_PYTORCHS, "warmup_proportion": 0.0, "sequence_length": 512},
+    "biolm": {
+        **_PYTORCHS,
+        "warmup_proportion": 0.0,
+        "sequence_length": 512,
+        "learning_rate": 2e-5,  # of classes
+    },
     "biomegatron": _PYTORCHS,
     "biom-electra-base": _ELECTRAS,
     "biom-electra-large": {**_ELECTRAS, "layerwise_lr_decay": 0.9},
