@@ -11,9 +11,9 @@ from tfbio.reporting.table_columns import percent
 from tfbio.reporting.tables import Table
 
 _HOW = (
-    "Means over the data sets of a group (Lewis et al., 2020, Table 4), with bio-lm's metrics; its "
-    "own are of medians over the seeds, and ours of means. A model without one of a group's data "
-    "sets has no mean."
+    "Means over the data sets of a group (Lewis et al., 2020, Table 4), with the metrics of its "
+    "Table 1; its own are of medians over the seeds, and ours of means. A model without one of a "
+    "group's data sets has no mean."
 )
 
 
