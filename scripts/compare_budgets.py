@@ -365,7 +365,6 @@ def main(argv: list[str]) -> None:
     if FLAGS.results:
         path_checks.require_output("results", FLAGS.results, is_folder=False)
     of = budgets(FLAGS.budget)
-    require("torch", "transformers")
     results = FLAGS.results or ""
     with storage.only_writer(comparison.scores_file(FLAGS.output, results)):
         compared = BudgetComparison(
@@ -376,6 +375,7 @@ def main(argv: list[str]) -> None:
             FLAGS.small,
             FLAGS.encoder,
         )
+        require("torch", "transformers")
         compared.run(FLAGS.arm, of)
     print(f"\n{Path(FLAGS.output, 'budgets.md')}")
 

@@ -88,4 +88,4 @@ def test_a_newer_file_is_refused(tmp_path):
 
 def test_the_manual_names_this_version():
     text = (ROOT / "docs" / "stability.md").read_text()
-    assert f"at present {tfbio.__version__};" in text
+    assert f"now {tfbio.__version__};" in text
