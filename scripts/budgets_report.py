@@ -259,6 +259,7 @@ def _draw(records: Sequence[dict], path: Path) -> bool:
         axis.set(xlabel="CPU minutes of pretraining", title=task, xscale="log")
         minutes = _budgets(records)
         axis.set_xticks(minutes, [f"{each:g}" for each in minutes], minor=False)
+        axis.set_xlim(min(minutes) * 0.9, max(minutes) * 1.1)  # also where one has scores alone
         axis.minorticks_off()
         axis.set_ylabel(f"{scores.of(records, 'finetuning', task=task)[0]['metric']}, %")
         axis.grid(alpha=0.3)
