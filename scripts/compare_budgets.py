@@ -201,7 +201,7 @@ class BudgetComparison(comparison.Comparison):
                 held_out=self._held_out(name, model_dir),
             )
         for each, of_tuning in todo:
-            # Fine-tuning goes on in a folder of the same family only, as those of the arms are not.
+            # Fine-tuning goes on in a folder of the same family only, and the arms have several.
             own = f"{minutes:g}_seed_{seed}" if each["arm"] == name else "random"
             folder = f"{name}_{own}"
             self.finetune(each, of_tuning, model_dir, folder)
