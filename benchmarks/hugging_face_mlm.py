@@ -70,13 +70,17 @@ class HuggingFaceMaskedLanguageModel(HuggingFaceStep):
         output = self.body(
             masked.input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids
         )
-        logits = self.words(at_positions(output.last_hidden_state, masked.positions))
+        logits = self.logits(output.last_hidden_state, masked)
         words = masked_loss(logits, ids, masked.weights)
         if self.pairs is None:
             return words, None
         assert labels is not None  # see above
         pairs = self.pairs(output.pooler_output)
         return words, torch.nn.functional.cross_entropy(pairs.float(), labels)
+
+    def logits(self, hidden: torch.Tensor, masked: Masked) -> torch.Tensor:
+        """Scores all words at the masked positions: [B, L, size] -> [B * N, V]."""
+        return self.words(at_positions(hidden, masked.positions))
 
     def loss(self, *batch: Any) -> torch.Tensor:
         """Computes the loss of training, float32 [], with the arguments of `losses`."""

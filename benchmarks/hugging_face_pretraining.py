@@ -9,7 +9,7 @@
 - threads;
 - a batch in one pass, or in several whose gradients are summed;
 - the head of words at the masked positions alone, or everywhere, as the loss that `transformers`
-  computes from labels has it;
+  computes from labels has it (not for ELECTRA, adversarial pretraining and distillation);
 - examples of pairs padded to the longest of their batch;
 - `torch.compile` of the loss, forward and backward.
 
@@ -29,8 +29,11 @@ import numpy as np
 import torch
 
 from benchmarks import best_options, hugging_face_data
+from benchmarks.hugging_face_adversarial import HuggingFaceAdversarial
+from benchmarks.hugging_face_distillation import HuggingFaceStudent
 from benchmarks.hugging_face_electra import HuggingFaceElectra
 from benchmarks.hugging_face_mlm import HuggingFaceMaskedLanguageModel
+from benchmarks.hugging_face_step import HuggingFaceStep
 from benchmarks.pretraining_shapes import Shape
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
@@ -75,7 +78,7 @@ def _changes(shape: Shape, compiles: bool) -> list[dict[str, Any]]:
     if _CORES > 1:
         changes += [{"threads": _CORES // 2}]
     changes += [{"passes": passes} for passes in (2, 4) if shape.batch_size % passes == 0]
-    if shape.objective == "mlm":
+    if shape.has_loss_of_labels:
         changes += [{"all_positions": True}]
     # Last, since it may end the process; and on blocks, as it would compile anew for each length.
     # The attention that is slower without it may be faster with it.
@@ -100,9 +103,17 @@ class Training:
         torch.manual_seed(0)
         tokenizer = load_fast_tokenizer(folder / "vocab.txt")
         config = shape.config(tokenizer.vocab_size)
-        electra = config.objective == "electra"
-        kind = HuggingFaceElectra if electra else HuggingFaceMaskedLanguageModel
-        self._model = kind(config, tokenizer, precision == "bfloat16", options.attention)
+        own = (config, tokenizer, precision == "bfloat16", options.attention)
+        teacher = shape.teacher_config(tokenizer.vocab_size)
+        self._model: HuggingFaceStep
+        if config.objective == "electra":
+            self._model = HuggingFaceElectra(*own)
+        elif teacher is not None:
+            self._model = HuggingFaceStudent(*own, teacher=teacher)
+        elif config.adversarial.weight:
+            self._model = HuggingFaceAdversarial(*own)
+        else:
+            self._model = HuggingFaceMaskedLanguageModel(*own)
         self._options, self._batch_size = options, shape.batch_size
         self._mask: np.ndarray | None = None
         self._others: list[np.ndarray] = []
@@ -117,7 +128,7 @@ class Training:
                 folder, shape.sequence_length, tokenizer.pad_id
             )
         self._loss: Callable[..., torch.Tensor]
-        # ELECTRA has no other one, see `_changes`.
+        # Some objectives have no other one, see `_changes`.
         self._loss = getattr(self._model, "own_loss" if options.all_positions else "loss")
         if options.compiled:
             best_options.allow_recompilation()

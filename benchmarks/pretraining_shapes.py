@@ -29,11 +29,19 @@ class Shape:
     rounds: int  # tfbio's run.gradient_accumulation_steps, as tried out
     pairs: str = ""  # the objective of the examples, where they are pairs with a label
     changes: tuple[str, ...] = ()  # in the settings of `hparams`
+    teacher: str = ""  # the hparams of the teacher that the model learns from, too
 
     @property
-    def objective(self) -> str:
-        """The objective of `hparams`."""
-        return config.load(PretrainingConfig, str(ROOT / "hparams" / self.hparams)).objective
+    def settings(self) -> PretrainingConfig:
+        """The settings of `hparams`."""
+        return config.load(PretrainingConfig, str(ROOT / "hparams" / self.hparams))
+
+    @property
+    def has_loss_of_labels(self) -> bool:
+        """Whether `transformers` has a model that computes the loss from labels."""
+        own = self.settings
+        is_more = own.adversarial.weight or own.distillation.has_teacher
+        return own.objective == "mlm" and not is_more
 
     @property
     def examples(self) -> str:
@@ -56,6 +64,13 @@ class Shape:
         overrides += self.changes
         return config.load(PretrainingConfig, str(ROOT / "hparams" / self.hparams), overrides)
 
+    def teacher_config(self, vocab_size: int) -> PretrainingConfig | None:
+        """Returns the settings of the teacher; None without one."""
+        if not self.teacher:
+            return None
+        vocabulary = [f"encoder.vocab_size={vocab_size}"]
+        return config.load(PretrainingConfig, str(ROOT / "hparams" / self.teacher), vocabulary)
+
 
 SHAPES = {
     "small_128": Shape("small.json", 128, 32, steps=3, rounds=2),
@@ -63,6 +78,12 @@ SHAPES = {
     "base_128": Shape("base.json", 128, 8, steps=2, rounds=1),
     "bert_base_128": Shape("pubmedbert.json", 128, 8, steps=2, rounds=1, pairs="next_sentence"),
     "roberta_base_128": Shape("biolm_base.json", 128, 8, steps=2, rounds=1),
+    "adversarial_base_128": Shape(
+        "pubmedbert_adversarial.json", 128, 8, steps=2, rounds=1, pairs="next_sentence"
+    ),
+    "distilled_base_128": Shape(
+        "biolm_base_distilled.json", 128, 8, steps=2, rounds=1, teacher="biolm_large.json"
+    ),
     "albert_base_128": Shape(
         "biom_albert.json",
         128,
