@@ -22,7 +22,10 @@ def define_common_flags(runs_beam: bool = True) -> None:
     flags.DEFINE_bool("overwrite", False, "Replace finished output, whatever its settings.")
     if runs_beam:
         flags.DEFINE_integer(
-            "workers", 0, "Worker processes of --runner=local; 0: one a core.", lower_bound=0
+            "workers",
+            0,
+            "Worker processes of --runner=local; 0: one for each core that the command may use.",
+            lower_bound=0,
         )
         flags.DEFINE_string(
             "runner",

@@ -121,11 +121,12 @@ def _engine(
 ) -> tuple[beam.runners.PipelineRunner | None, beam.options.pipeline_options.PipelineOptions]:
     """Returns Beam's runner, None where it is named among the options, and Beam's options."""
     import apache_beam as beam
+    import joblib
 
     engine, args = None, list(runner.beam_args)
     if runner.is_local:
         check_flags(args)
-        workers = runner.workers or len(os.sched_getaffinity(0))
+        workers = runner.workers or joblib.cpu_count()
         args.append(f"--direct_num_workers={workers}")
         engine = _local_runner(workers)
     else:

@@ -14,6 +14,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import joblib
+
 import tfbio
 from data_prep.running import pipeline, work_folder
 from data_prep.sentences import splitters
@@ -361,7 +363,7 @@ def _compute(
 ) -> None:
     """Annotates what is left, in this process or in several others."""
     predict.tell_splitter()
-    cores = len(os.sched_getaffinity(0))
+    cores = joblib.cpu_count()
     if not processes:
         processes = 1 if glob.glob("/dev/nvidia[0-9]*") else cores
     processes = min(processes, len(run.left))

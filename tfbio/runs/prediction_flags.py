@@ -70,7 +70,8 @@ def define() -> None:
         "processes",
         0,
         "To predict with --output_dir: the number of processes, each with the model in memory; 0: "
-        "one a core, but one alone where there is a GPU or a flag names devices.",
+        "one for each core that the command may use, but one alone where there is a GPU or a flag "
+        "names devices.",
         lower_bound=0,
     )
     flags.DEFINE_string(

@@ -113,7 +113,9 @@ class Documents:
         write = functools.partial(annotation_formats.write, output, form)
         times.of_consumer("writing", write, counts.of(annotated))
         if counts.documents:
-            cores, elapsed = len(os.sched_getaffinity(0)), time.monotonic() - start
+            import joblib  # here, since --help need not wait for it
+
+            cores, elapsed = joblib.cpu_count(), time.monotonic() - start
             print(step_times.report(times.seconds, counts.documents, elapsed, cores))
         counts.report()
 

@@ -483,7 +483,7 @@ def test_a_run_uses_the_cores_that_there_are(monkeypatch, cores, processes, thre
     """There may be more processes than cores, and cores that no process takes."""
     seen = []
     run = types.SimpleNamespace(left=[None] * 9, uses=lambda cores: seen.append(("uses", cores)))
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(cores))
+    monkeypatch.setattr(annotation.joblib, "cpu_count", lambda: cores)
     for name in ("in_this_process", "in_processes"):
         monkeypatch.setattr(
             annotation_processes, name, lambda *given, name=name: seen.append((name, *given[3:]))
