@@ -171,32 +171,9 @@ def _inputs(inputs: Sequence[str], output_dir: str) -> list[str]:
     if named or len(inside) == len(paths):
         path = (named or inside)[0]
         raise UserError(f"--output_dir={output_dir} holds the input {path}: give another one.")
-    return _without_outputs([path for path in paths if path not in inside], inputs)
-
-
-def _without_outputs(paths: list[str], inputs: Sequence[str]) -> list[str]:
-    """Leaves out the files in output folders of annotations, unless an input names the folder.
-
-    Raises:
-      UserError: there are no others.
-    """
-    named = {os.path.realpath(each) for item in inputs for each in (item, os.path.dirname(item))}
-    outputs = set()
-    for folder in sorted({os.path.dirname(path) for path in paths}):
-        if os.path.realpath(folder) not in named and annotation_folder.is_annotations(folder):
-            outputs.add(folder)
-            print(
-                f"left out: the files in {folder}, which are annotations: name that folder in "
-                "--input to annotate them",
-                flush=True,
-            )
-    left = [path for path in paths if os.path.dirname(path) not in outputs]
-    if not left:
-        raise UserError(
-            f"--input gives only the files in {min(outputs)}, which are annotations: name that "
-            "folder in --input to annotate them, or give other files."
-        )
-    return left
+    return annotation_folder.without_annotations(
+        [path for path in paths if path not in inside], inputs
+    )
 
 
 class _Run:

@@ -263,6 +263,39 @@ def is_annotations(folder: str) -> bool:
     )
 
 
+def without_annotations(paths: list[str], inputs: Sequence[str]) -> list[str]:
+    """Leaves out input files that annotations have written, and prints a line for their folder.
+
+    Args:
+      paths: the paths of the input files.
+      inputs: what they were found by: paths of files and folders, and globs. A folder of
+        annotations that is named here stays.
+
+    Returns:
+      A list of the other paths.
+
+    Raises:
+      UserError: there are no others.
+    """
+    named = {os.path.realpath(each) for item in inputs for each in (item, os.path.dirname(item))}
+    outputs = set()
+    for folder in sorted({os.path.dirname(path) for path in paths}):
+        if os.path.realpath(folder) not in named and is_annotations(folder):
+            outputs.add(folder)
+            print(
+                f"left out: the files in {folder}, which are annotations: name that folder in "
+                "--input to annotate them",
+                flush=True,
+            )
+    left = [path for path in paths if os.path.dirname(path) not in outputs]
+    if not left:
+        raise UserError(
+            f"--input gives only the files in {min(outputs)}, which are annotations: name that "
+            "folder in --input to annotate them, or give other files."
+        )
+    return left
+
+
 def problems(notes: Sequence[AnnotatedFile]) -> list[str]:
     """Returns a sentence for each input of an annotation that was left out, a file or an article.
 

@@ -17,8 +17,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from lxml import etree
 
 from data_prep.readers import pmc, pmc_article, pmc_paragraphs, pubmed
-from tfbio.base import file_paths, messages, storage
+from tfbio.base import file_paths, json_files, messages, storage
 from tfbio.base.errors import UserError
+from tfbio.base.manifests import MANIFEST
 from tfbio.formats import bigbio, bioc, pubtator, safe_xml
 from tfbio.formats.annotated_documents import Document, FormatError, Passage, joined
 from tfbio.formats.text_files import STDIN, read_text, without_halves
@@ -39,7 +40,8 @@ def find_files(inputs: Sequence[str], endings: Sequence[str] = _ENDINGS) -> list
         .txt, .pubtator, .xml, .nxml, .tar, .tgz, .json and .parquet.
 
     Returns:
-      A list of the paths, sorted and each once.
+      A list of the paths, sorted and each once. The manifest of a folder that tfbio has written is
+      none of them, unless it is named.
 
     Raises:
       UserError: an input does not exist, or gives no file with one of the endings.
@@ -53,6 +55,7 @@ def find_files(inputs: Sequence[str], endings: Sequence[str] = _ENDINGS) -> list
         for folder in filter(os.path.isdir, list(matches)):
             matches += storage.find(os.path.join(glob.escape(folder), "**", "*"))
         paths = [x for x in matches if _ending(x) in endings and not os.path.isdir(x)]
+        paths = [x for x in paths if x == item or not _is_manifest(x)]
         if not paths:
             wanted = f"{', '.join(endings)} (or one of these with .gz)"
             raise UserError(
@@ -61,6 +64,13 @@ def find_files(inputs: Sequence[str], endings: Sequence[str] = _ENDINGS) -> list
             )
         files.update(paths)
     return sorted(files)
+
+
+def _is_manifest(path: str) -> bool:
+    """Returns True for the file that says what is in a folder that tfbio has written."""
+    return os.path.basename(path) == MANIFEST and "kind" in json_files.read_object_or_empty(
+        file_paths.at(path)
+    )
 
 
 def _ending(path: str) -> str:

@@ -22,7 +22,7 @@ from tfbio.formats.annotated_documents import Annotated
 from tfbio.formats.tables import read_unlabelled_table
 from tfbio.formats.task_examples import LabelledText
 from tfbio.formats.text_files import STDIN
-from tfbio.runs import document_formats, step_times
+from tfbio.runs import annotation_folder, document_formats, step_times
 from tfbio.runs.step_times import StepTimes
 from tfbio.task_types.trained_on import TrainedOn
 
@@ -86,6 +86,7 @@ class Documents:
           UserError: an input cannot be read, or `output` would replace it.
         """
         files = document_formats.find_files(inputs)
+        files = annotation_folder.without_annotations(files, inputs)
         _check_inputs_stay(files, output, form)
         left_out: list[str] = []
         total = sum(1 for path in files for _ in document_formats.read(path, left_out))

@@ -12,7 +12,7 @@ import pytest
 import tfbio
 from tests.run_files import write_settings
 from tfbio.base.errors import UserError
-from tfbio.runs import predict
+from tfbio.runs import predict, prediction_io
 from tfbio.task_types import types
 from tfbio.task_types.trained_on import TrainedOn
 
@@ -192,6 +192,21 @@ def test_inputs_output_and_format_are_checked_without_tensorflow(tmp_path):
         assert words in message, case
         assert len(message) <= 300 and "\n" not in message
     assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_annotations_below_an_input_folder_are_no_input(tmp_path, capsys):
+    """Unless they are named, as with --output_dir."""
+    done = tmp_path / "diseases"
+    done.mkdir()
+    (done / "manifest.json").write_text(json.dumps({"kind": "annotations"}))
+    for folder in (tmp_path, done):
+        (folder / "a.txt").write_text("A text.")
+    read = prediction_io.Documents.read
+    new = read(None, [str(tmp_path)], str(tmp_path / "new.jsonl"), "jsonl")
+    assert (new.files, new.total) == ([str(tmp_path / "a.txt")], 1)
+    assert f"left out: the files in {done}, which are annotations" in capsys.readouterr().out
+    named = read(None, [str(done)], str(tmp_path / "new.jsonl"), "jsonl")
+    assert named.files == [str(done / "a.txt")]
 
 
 def test_texts_are_counted_by_each_of_their_labels(make_trial, cpu, tmp_path, capsys):
