@@ -305,20 +305,26 @@ def _read_settings(task: Task) -> tuple[list[str], list[FinetuningConfig]]:
     Raises:
       UserError: a setting is wrong, or is given twice.
     """
-    swept, _ = sweep.combinations(FLAGS.sweep)
+    of_flags, _ = sweep.combinations(FLAGS.sweep)
+    for name in {"seed", "num_trials"}.intersection(of_flags):
+        raise errors.UsageError(
+            f"--sweep {name}=...: give --seeds=N, the number of trials of each."
+        )
     fixed = dict.fromkeys(name for text in FLAGS.set for name in sweep.names_in(text))
     for name in fixed:
-        if name in swept:
+        if name in of_flags:
             raise errors.UsageError(f"{name} has a --sweep, and a --set: give one of them.")
         if name == "num_trials" and FLAGS.seeds:
             raise errors.UsageError("num_trials has a --set, and --seeds, which is the same.")
     changes = [*FLAGS.set, *([f"num_trials={FLAGS.seeds}"] if FLAGS.seeds else [])]
     if FLAGS.stop_as:
-        changes += _read_stopping({*swept, *fixed})
+        changes += _read_stopping({*of_flags, *fixed})
         fixed |= dict.fromkeys(stopping.SETTINGS)
     hparams = find_protocol(FLAGS.hparams, FLAGS.task)
     swept, combinations = sweep.combinations(sweep.with_those_of(hparams, FLAGS.sweep, fixed))
-    settings = [sweep.load(hparams, changes, chosen, task.settings) for chosen in combinations]
+    settings = [
+        sweep.load(hparams, changes, chosen, task.settings, of_flags) for chosen in combinations
+    ]
     if FLAGS.dry_run and swept:
         one = " ".join(f"--set {name}=VALUE" for name in swept)
         raise errors.UsageError(f"--dry_run goes without --sweep, also of --hparams: give {one}.")

@@ -186,6 +186,7 @@ PAIRS = [
         "--stop_as sets num_train_epochs: leave out its --set",
     ),
     ("run_finetuning.py", "--sweep=seed=1 --sweep=seed=2", "--sweep seed=... is given twice"),
+    ("run_finetuning.py", "--sweep=seed=1,2", "--sweep seed=...: give --seeds=N"),
     ("run_finetuning.py", "--sweep=seed=1,2 --set=seed=3", "seed has a --sweep, and a --set"),
     ("run_finetuning.py", "--seeds=2 --set=num_trials=3", "num_trials has a --set, and --seeds"),
     ("run_finetuning.py", "--set=early_stopping_patience=2", "it goes with eval_every_steps"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from tfbio.base import file_paths
 from tfbio.base.errors import UserError
 from tfbio.reporting.tables import Table
+from tfbio.task_types import finetuning_files
 
 # Tag in the logs, how the report calls it, and its unit.
 PRETRAINING_SCALARS = (
@@ -102,12 +103,16 @@ def read_trials(folder: str | os.PathLike) -> dict[str, list[dict[str, Curve]]]:
 
     Returns:
       A dict of "train" and "dev" -> the curves of each trial that has some, as `read` returns them.
+      Trials that are not in the run's `scores.json` are left out.
+
+    Raises:
+      SchemaError: there is no `scores.json`, or it is not as a run writes it.
     """
+    seeds = [trial.seed for trial in finetuning_files.read_scores(folder).trials]
     found: dict[str, list[dict[str, Curve]]] = {}
     for split in ("train", "dev"):
-        folders = sorted(Path(folder, "logs").glob(f"trial_*/{split}"))
-        # A trial that has only begun has an event file without scalars.
-        found[split] = [*filter(None, map(_scalars, folders))]
+        folders = (Path(folder, "logs", f"trial_{seed}", split) for seed in seeds)
+        found[split] = [*filter(None, map(_scalars, folders))]  # logs may have been removed
     return found
 
 

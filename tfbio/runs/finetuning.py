@@ -12,7 +12,7 @@ import statistics
 import sys
 from typing import Any
 
-from tfbio.base import json_files, storage
+from tfbio.base import file_paths, json_files, storage
 from tfbio.base.errors import UserError
 from tfbio.formats.task_examples import Example
 from tfbio.planning import finetuning_cost
@@ -176,7 +176,7 @@ def _settings(run: Run, start: _Start, data_sha256: dict[str, str]) -> RunConfig
         task=run.task.name,
         data_set=os.path.abspath(run.data_dir),
         data_sha256=data_sha256,
-        init_checkpoint=run.init_checkpoint,
+        init_checkpoint=file_paths.absolute(run.init_checkpoint),
         from_scratch=run.from_scratch,
         weights_sha256=_weights_sha256(run),
         encoder=start.encoder_config,
@@ -282,7 +282,7 @@ def _sum_up(run: Run, used: dict[str, list[int]]) -> dict[str, Any]:
     scores = RunScores(
         task=run.task.name,
         metric=metric,
-        init="random weights" if run.from_scratch else run.init_checkpoint,
+        init="random weights" if run.from_scratch else file_paths.absolute(run.init_checkpoint),
         examples=used,
         trials=trials,
         mean=statistics.fmean(values),

@@ -54,7 +54,8 @@ def prepare(
       The seeds of the trials that are missing, and the precision.
 
     Raises:
-      UserError: the folder holds trials of other settings, and `run.overwrite` is False.
+      UserError: the folder holds trials of other settings or in the other precision, and
+        `run.overwrite` is False.
     """
     path = os.path.join(run.output_dir, trained_on.CONFIG)
     begun_in = _precision_of(run.precision_of)
@@ -79,6 +80,7 @@ def prepare(
     precision = set_precision(
         run.config.run.precision, run.strategy, settings.encoder.hidden_size, begun_in
     )
+    _require_precision(run, begun_in, precision)
     if run.is_chief:
         os.makedirs(run.output_dir, exist_ok=True)
         written = dataclasses.replace(settings, chosen_precision=precision.name)
@@ -96,6 +98,29 @@ def _precision_of(output_dir: str) -> str:
     if not output_dir or not began(output_dir):
         return ""
     return _settings_before(os.path.join(output_dir, trained_on.CONFIG)).chosen_precision
+
+
+def _require_precision(run: Run, begun_in: str, precision: Precision) -> None:
+    """Removes trials that were computed in another precision, if they may be replaced.
+
+    Raises:
+      UserError: they may not.
+    """
+    if begun_in in ("", precision.name) or not _trials(run.output_dir):
+        return
+    if not run.overwrite:
+        raise UserError(
+            f"{run.output_dir} holds trials in {begun_in}, and now the precision is "
+            f"{precision.name}: give --set run.precision={begun_in}, another --output_dir, or "
+            "--overwrite to replace them."
+        )
+    if run.is_chief:
+        _remove_trials(run.output_dir)
+
+
+def _trials(output_dir: str) -> list[str]:
+    """Returns the paths of the trials of a folder, complete or begun."""
+    return glob.glob(os.path.join(glob.escape(output_dir), "trial_*"))
 
 
 def _settings_before(path: str) -> RunConfig:

@@ -55,7 +55,11 @@ def combinations(sweeps: Sequence[str]) -> tuple[list[str], list[list[str]]]:
 
 
 def load(
-    hparams: str, changes: Sequence[str], chosen: Sequence[str], defaults: Mapping[str, object]
+    hparams: str,
+    changes: Sequence[str],
+    chosen: Sequence[str],
+    defaults: Mapping[str, object],
+    of_flags: Collection[str],
 ) -> FinetuningConfig:
     """Builds the settings of one combination of a sweep.
 
@@ -63,21 +67,27 @@ def load(
       hparams, defaults: see `config.load`.
       changes: "name=value" each, as given to --set.
       chosen: the same of the combination; none without a sweep.
+      of_flags: the names of the settings that have a --sweep; others have their values from
+        `hparams`.
 
     Returns:
       The settings.
 
     Raises:
       ConfigError: a setting is wrong. If all are right without the combination, the message names
-        --sweep.
+        --sweep, or the file whose search has the value.
     """
     try:
         return config.load(FinetuningConfig, hparams, [*changes, *chosen], defaults)
     except config.ConfigError as error:
         config.load(FinetuningConfig, hparams, changes, defaults)
-        swept = " ".join(f"--sweep {text}" for text in chosen)
         _, _, said = str(error).partition(": ")
-        raise config.ConfigError(f"{swept}: {said}") from error
+        of_file = [text for text in chosen if text.partition("=")[0] not in of_flags]
+        if of_file:
+            names = ", ".join(text.partition("=")[0] for text in of_file)
+            said += f" {names}: from the search in {hparams}; give one value with --set."
+        swept = " ".join(f"--sweep {text}" for text in chosen if text not in of_file)
+        raise config.ConfigError(f"{swept or ' '.join(of_file)}: {said}") from error
 
 
 def with_those_of(hparams: str, sweeps: Sequence[str], fixed: Collection[str]) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import statistics
 
+from tfbio.base import run_folders
 from tfbio.base.errors import UsageError
 from tfbio.task_types import finetuning_config, finetuning_files
 
@@ -22,7 +23,8 @@ def settings_like(folder: str, task: str) -> list[str]:
     learning rate is 0, and no evaluations in training.
 
     Args:
-      folder: the output folder of a finished run with evaluations in training.
+      folder: the output folder of a finished run with evaluations in training, or of a sweep, which
+        stands for the run that it chose.
       task: the name of the task, which must be that of the run.
 
     Returns:
@@ -30,9 +32,11 @@ def settings_like(folder: str, task: str) -> list[str]:
 
     Raises:
       SchemaError: there is no finished run.
+      UserError: the sweep's own file is damaged.
       UsageError: it is of another task, or ended or evaluated in a way that does not tell.
     """
     given = f"--stop_as={folder}"
+    folder = run_folders.chosen(folder)
     settings = finetuning_config.read_settings(folder)
     trials = finetuning_files.read_scores(folder).trials
     if settings.task != task:

@@ -1,10 +1,12 @@
 """Curves, on event files as TensorFlow writes them."""
 
+import shutil
 import time
 
 import pytest
 import tensorflow as tf
 
+from tests import run_files
 from tfbio.reporting import curves
 
 
@@ -33,17 +35,19 @@ def test_the_table_has_the_last_figures_of_both(tmp_path):
 
 
 def test_trials_with_logs_are_read(tmp_path):
+    """Those of the scores: an earlier run may have had more, and a later one may have begun."""
+    trials = [{"seed": seed, "test": {"f1": 0.5}} for seed in range(3)]
+    run_files.write_scores(tmp_path, trials, task="gad")
     write(tmp_path / "logs" / "trial_0" / "train", [(1, 9.0), (2, 8.5)])
     write(tmp_path / "logs" / "trial_1" / "train", [(1, 7.0)])
     write(tmp_path / "logs" / "trial_1" / "dev", [(1, 0.5)], ("f1",))
-    (tmp_path / "logs" / "trial_2" / "train").mkdir(parents=True)
-    write(tmp_path / "logs" / "trial_3" / "train", [])  # it has only begun
-    assert list((tmp_path / "logs" / "trial_3" / "train").glob("*tfevents*"))
+    write(tmp_path / "logs" / "trial_3" / "train", [(1, 6.0)])
     assert curves.read_trials(tmp_path) == {
         "train": [{"loss": [(1, 9.0), (2, 8.5)]}, {"loss": [(1, 7.0)]}],
         "dev": [{"f1": [(1, 0.5)]}],
     }
-    assert curves.read_trials(tmp_path / "elsewhere") == {"train": [], "dev": []}
+    shutil.rmtree(tmp_path / "logs")
+    assert curves.read_trials(tmp_path) == {"train": [], "dev": []}
 
 
 def test_a_run_before_its_first_evaluation_is_to_go_on(tmp_path):

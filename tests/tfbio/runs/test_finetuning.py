@@ -395,7 +395,7 @@ def test_starts_from_the_encoder_of_a_trial(finished, run, tmp_path):
     trial = finished / "trial_1"
     with eagerly():
         scores = run(tmp_path / "out", slow, init_checkpoint=f"{trial}/")
-    assert scores["init"] == f"{trial}/"
+    assert scores["init"] == str(trial)
     for name in ("vocab.txt", "config.json"):
         assert (tmp_path / "out" / name).is_file()
     before, after = weights(trial), weights(tmp_path / "out" / "trial_7")

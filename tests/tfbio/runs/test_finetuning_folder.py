@@ -70,6 +70,19 @@ def test_further_trials_compute_in_the_precision_of_the_first(prepare, is_faster
     assert replaced.name == first.name
 
 
+@pytest.mark.parametrize("begun", ["trial_7", "trial_0.checkpoints"])
+def test_trials_in_two_precisions_are_not_averaged(prepare, tmp_path, begun):
+    prepare("run", precision="float32")
+    (tmp_path / "run" / begun).mkdir()
+    prepare("run", precision="float32")
+    words = r"run holds trials in float32, and now the precision is bfloat16: give --set run.prec"
+    with pytest.raises(UserError, match=words):
+        prepare("run", precision="bfloat16")
+    assert (tmp_path / "run" / begun).is_dir()
+    assert prepare("run", precision="bfloat16", overwrite=True).name == "bfloat16"
+    assert not (tmp_path / "run" / begun).exists()
+
+
 def test_the_runs_of_a_sweep_compute_in_one(prepare, tmp_path):
     first = str(tmp_path / "first")
     assert prepare("first", is_faster=True, precision_of=first).name == "bfloat16"

@@ -105,17 +105,30 @@ def test_a_mistake_in_the_search_of_a_file_is_named(tree, words):
 
 
 def test_the_flag_with_the_mistake_is_named():
-    _, (one,) = sweep.combinations(["seed=1", "learning_rate=1e-4..1e-2"])
+    names, (one,) = sweep.combinations(["warmup_proportion=1", "learning_rate=1e-4..1e-2"])
     words = (
-        '^--sweep seed=1 --sweep learning_rate=1e-4..1e-2: learning_rate must be a number, not "'
+        "^--sweep warmup_proportion=1 --sweep learning_rate=1e-4..1e-2: "
+        'learning_rate must be a number, not "'
     )
     with pytest.raises(UserError, match=words):
-        sweep.load("", ["num_trials=2"], one, {})
+        sweep.load("", ["num_trials=2"], one, {}, names)
     with pytest.raises(UserError, match="^--set: num_trials must be at least 1, not 0"):
-        sweep.load("", ["num_trials=0"], one, {})
+        sweep.load("", ["num_trials=0"], one, {}, names)
     with pytest.raises(UserError, match="^--set: num_trials must be at least 1, not 0"):
-        sweep.load("", ["num_trials=0"], [], {})
-    assert sweep.load("", ["seed=3"], ["learning_rate=0.5"], {"seed": 2}).seed == 3
+        sweep.load("", ["num_trials=0"], [], {}, [])
+    assert sweep.load("", ["seed=3"], ["learning_rate=0.5"], {"seed": 2}, names).seed == 3
+
+
+def test_a_value_of_the_search_in_a_file_is_named():
+    """No --sweep was given."""
+    one = ["classification.mlp_layers=1", "classification.mlp_size=512"]
+    changes = ["classification.text_head=linear"]
+    with pytest.raises(UserError) as error:
+        sweep.load("{}", changes, one, {}, [])
+    said = str(error.value)
+    assert said.startswith(" ".join(one) + ": classification.mlp_size goes with")
+    names = "classification.mlp_layers, classification.mlp_size"
+    assert said.endswith(f" {names}: from the search in {{}}; give one value with --set.")
 
 
 def test_only_fine_tuning_has_searches():

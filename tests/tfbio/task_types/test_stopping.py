@@ -37,6 +37,14 @@ def test_a_run_ends_after_the_examples_that_the_best_weights_had_seen(best, step
     assert (made.train_batch_size, made.learning_rate) == (BATCH, 2e-5)  # bio-lm's
 
 
+def test_the_folder_of_a_sweep_stands_for_the_run_that_it_chose(tmp_path):
+    (tmp_path / "b").mkdir()
+    write_run(tmp_path / "b", [800], eval_every_steps=200)
+    (tmp_path / "sweep.json").write_text('{"chosen": "b"}')
+    changes = stopping.settings_like(str(tmp_path / "b"), "gad")
+    assert stopping.settings_like(str(tmp_path), "gad") == changes
+
+
 def test_a_run_that_does_not_tell_is_refused(tmp_path):
     with pytest.raises(UserError, match="config.json"):
         stopping.settings_like(str(tmp_path), "gad")
