@@ -16,7 +16,6 @@ and 1.177, is to count only words that have a letter or digit, and the tokens of
 
 from __future__ import annotations
 
-import gzip
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -28,6 +27,7 @@ from data_prep.sentences import checked_tokenizer
 from tfbio.base import cli, errors, messages, path_checks, storage
 from tfbio.base.document_records import read_documents
 from tfbio.base.manifests import read_manifest
+from tfbio.formats import text_files
 from tfbio.text.fast_tokenizer import FastTokenizer
 
 _DEFINITION = """\
@@ -128,29 +128,21 @@ def mention_words(path: str | os.PathLike) -> tuple[Counter[str], Counter[str]]:
       of mentions (words that never are have no entry).
 
     Raises:
-      UserError: the file cannot be read or is not in UTF-8, a line has no tag, or no word is inside
-        a mention.
+      UserError: the file cannot be read, is empty or not in UTF-8, a line has no tag, or no word is
+        inside a mention.
     """
     every: Counter[str] = Counter()
     inside: Counter[str] = Counter()
-    try:
-        with (gzip.open if str(path).endswith(".gz") else open)(
-            path, "rt", encoding="utf-8"
-        ) as file:
-            for number, line in enumerate(file, 1):
-                if not line.strip() or line.startswith("-DOCSTART-"):
-                    continue
-                word, *columns = line.rstrip("\r\n").split("\t")
-                if not word or not columns or not columns[-1]:
-                    raise errors.UserError(
-                        f"{path}, line {number}: a word, a tab and its tag were expected."
-                    )
-                every[word] += 1
-                inside[word] += columns[-1] != "O"
-    except (OSError, UnicodeDecodeError, EOFError) as error:
-        raise errors.UserError(
-            f"--mentions: {path} cannot be read: {messages.reason(error)}."
-        ) from error
+    for number, line in enumerate(text_files.read_lines(os.fspath(path)), 1):
+        if not line.strip() or line.startswith("-DOCSTART-"):
+            continue
+        word, *columns = line.split("\t")
+        if not word or not columns or not columns[-1]:
+            raise errors.UserError(
+                f"{path}, line {number}: a word, a tab and its tag were expected."
+            )
+        every[word] += 1
+        inside[word] += columns[-1] != "O"
     inside = +inside  # without words that never are
     if not inside:
         raise errors.UserError(f"--mentions: {path} has no word inside of a mention.")

@@ -2,8 +2,8 @@
 
     python -m data_prep.corpora.bigbio_tasks --schema=kb --input=bc5cdr --output=out/bc5cdr
 
-Reads a folder with a file for each split, as Parquet (.parquet) or as JSON (.json, a list, or
-.jsonl): train, validation (or dev) and test. Names such as `train-00000-of-00001.parquet`, which
+Reads a folder with a file for each split, as Parquet (.parquet) or as JSON, a list or lines (.json
+or .jsonl): train, validation (or dev) and test. Names such as `train-00000-of-00001.parquet`, which
 Hugging Face's hub gives, are found, too. The schema says what is written to train.tsv, dev.tsv and
 test.tsv:
 
@@ -21,6 +21,7 @@ later one of two that share their first word, and a question with no or several 
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Callable
@@ -109,7 +110,12 @@ def _tagged(
             for place, letter in enumerate(document.text)
         )
         mentions = [(x.start, x.end, x.type or "Entity") for x in entities]
-        lines += published_sentences.tagged(text, mentions, document.id, str(path), left)
+        # Where nothing stands between them, they are tagged one by one, each at its offset.
+        begun = {passage.start for passage in document.passages}
+        for start, end in itertools.pairwise(sorted({0, len(text), *(begun & ends)})):
+            part = " " * start + text[start:end]
+            inside = [mention for mention in mentions if mention[0] < end and mention[1] > start]
+            lines += published_sentences.tagged(part, inside, document.id, str(path), left)
     return lines
 
 

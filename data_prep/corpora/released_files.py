@@ -20,6 +20,7 @@ from typing import IO, Any, NamedTuple
 
 from lxml import etree
 
+from data_prep.readers import folders
 from tfbio.base.errors import DataError
 from tfbio.formats import safe_xml
 
@@ -126,7 +127,9 @@ class File(NamedTuple):
 
 
 def find(source: str | os.PathLike, pattern: str) -> dict[str, File]:
-    """Reads the files of a corpus's release, also within archives, that have wanted paths.
+    """Reads the files of a corpus's release that have wanted paths.
+
+    Folders behind links and archives are searched, too.
 
     Args:
       source: the release, which is a file, a folder, or an archive (of archives).
@@ -136,19 +139,20 @@ def find(source: str | os.PathLike, pattern: str) -> dict[str, File]:
       A dict, not empty: each `File` by the part of its path that matches.
 
     Raises:
-      CorpusError: there is none, or two with the same part differ; an archive is damaged, nested
-        too deep or has a member whose name leads out of it; or a file is longer than
-        `MAX_FILE_BYTES` (256 MiB).
+      CorpusError: there is none, or two with the same part differ; a folder cannot be listed; an
+        archive is damaged, nested too deep or has a member whose name leads out of it; or a file is
+        longer than `MAX_FILE_BYTES` (256 MiB).
     """
     source = Path(source)
     if not source.exists():
         raise CorpusError(f"{source} does not exist: give the corpus as it was released.")
-    paths = sorted(source.rglob("*")) if source.is_dir() else [source]
+    try:
+        paths = sorted(map(Path, folders.files_in(source))) if source.is_dir() else [source]
+    except OSError as error:
+        raise CorpusError(f"{error.filename} cannot be listed: {error.strerror}.") from error
     wanted = re.compile(rf"(?<![^/])(?:{pattern})\Z")
     files: dict[str, File] = {}
-    for path in paths:
-        if not path.is_file():
-            continue
+    for path in filter(Path.is_file, paths):
         try:
             with open(path, "rb") as stream:
                 for key, file in _wanted_files(path.as_posix(), stream, wanted):

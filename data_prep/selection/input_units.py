@@ -201,7 +201,8 @@ def _units(
     rows: list[tuple] = []
     documents: list[Document] = []
     names: list[unit_files.Name] = []
-    characters = 0
+    # Of texts that may be kept, and of others apart: so these hardly change where a shard ends.
+    characters = [0, 0]
     for file, candidate in candidates:
         year, number = _edition(file)
         names.append((candidate.id, file, candidate.lacking))
@@ -224,11 +225,11 @@ def _units(
         )
         for document in candidate.documents:
             documents.append(document)
-            characters += sum(map(len, document.sentences))
+            characters[bool(candidate.reason)] += sum(map(len, document.sentences))
         # A unit of deletions, or of articles without text, has its bounds too.
-        if characters >= reader.unit_characters or len(rows) == _UNIT_ROWS:
+        if max(characters) >= reader.unit_characters or len(rows) == _UNIT_ROWS:
             yield np.array(rows, versions.ROW), documents, names
-            rows, documents, names, characters = [], [], [], 0
+            rows, documents, names, characters = [], [], [], [0, 0]
     if rows:
         yield np.array(rows, versions.ROW), documents, names
 

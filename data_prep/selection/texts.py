@@ -134,7 +134,7 @@ def _candidate(
 ) -> Candidate:
     """Makes a candidate of a document, which must pass the checks that hold for all texts."""
     reason = reason or document_checks.lacking(document, selection.min_words)
-    reason = reason or document_checks.excluded_by(excluded, [document])
+    reason = reason or document_checks.excluded_by_text(excluded, [document])
     documents = () if reason else (document,)
     key = document_checks.key_of(document.id)
     return Candidate(kind, document.id, key, version=0, reason=reason, documents=documents)

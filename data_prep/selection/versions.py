@@ -48,6 +48,8 @@ _WITHOUT_TEXT, _LANGUAGE, _SUPERSEDED, _IN_PUBMED, _DELETED = map(
 )
 # Verdicts on one text of an article that hold for its other text, too.
 _SPREAD = {VERDICTS.index(reason) for reason in articles.REASONS_OF_ARTICLES}
+# Verdicts on an article that hold for its copies under other numbers, too.
+OF_COPIES = [VERDICTS.index(reason) for reason in articles.REASONS_OF_COPIES]
 
 
 def newest(rows: np.ndarray) -> np.ndarray:
@@ -97,24 +99,24 @@ def _verdicts(rows: np.ndarray) -> list[int]:
         poor = citation is None or without_main[citation] or reasons[citation] == _WITHOUT_TEXT
         if poor and (citation is None or reasons[inside] != _WITHOUT_TEXT):
             abstract = inside
-    kept = [index for index in (abstract, full_text) if index is not None]
+    # The citation has other abstracts, also where its main one is PMC's.
+    current = {index for index in (citation, abstract, full_text) if index is not None}
 
     verdicts = []
     for index, reason in enumerate(reasons):
-        if index in kept or index == citation:
+        if index in current:
             verdicts.append(reason)
         elif withdrawn:
             verdicts.append(_DELETED)
         else:
             verdicts.append(_IN_PUBMED if index == inside else _SUPERSEDED)
-    places = {*kept, citation}
-    spread = [verdicts[i] for i in places if i is not None and verdicts[i] in _SPREAD]
+    spread = [verdicts[index] for index in current if verdicts[index] in _SPREAD]
     if citation is not None and verdicts[citation] != _LANGUAGE:
         # PubMed says in which language an article is; a full text may not.
         spread = [verdict for verdict in spread if verdict != _LANGUAGE]
     if withdrawn:
         spread.append(_DELETED)
-    for index in kept:
+    for index in current:
         verdicts[index] = verdicts[index] or min(spread, default=0)
     return verdicts
 

@@ -196,6 +196,77 @@ def test_duplicates_and_benchmarks_are_left_out(tmp_path, capsys):
     assert excluded == ({"pmid:6"}, {"excluded_by_text": 3})
 
 
+COPIED = "Of the rats in this trial all but one were found to prefer the brighter of two boxes."
+PMC_COPY = f"""<article><front><article-meta><article-id pub-id-type="pmc">77</article-id>
+<title-group><article-title>A copy</article-title></title-group><abstract><p>{COPIED}</p></abstract>
+</article-meta></front><body><p>The body says more.</p></body></article>"""
+
+
+@pytest.mark.parametrize("by", ["excluded_by_id", "retracted"])
+@pytest.mark.parametrize("numbers", [(111, 222), (222, 111)])
+def test_copies_of_an_article_that_is_left_out_are_left_out(tmp_path, by, numbers):
+    """By its id or as retracted: under another PMID, and in a full text without a PMID."""
+    left_out, copy = numbers
+    parts = {number: article(number, f"no {number}", COPIED) for number in numbers}
+    (tmp_path / "ids.txt").write_text(f"{left_out if by == 'excluded_by_id' else 333}\n")
+    if by == "retracted":
+        types = "<PublicationType>Retracted Publication</PublicationType>"
+        parts[left_out] = parts[left_out].replace(
+            "</Article>", f"<PublicationTypeList>{types}</PublicationTypeList></Article>"
+        )
+    (tmp_path / "copy.nxml").write_text(PMC_COPY)
+    inputs = [
+        article_set(tmp_path / "a.xml", parts[left_out], article(4, "another")),
+        article_set(tmp_path / "b.xml", parts[copy]),
+        str(tmp_path / "copy.nxml"),
+    ]
+
+    def result(duplicates="near"):
+        exclude = (str(tmp_path / "ids.txt"),)
+        manifest = make(
+            inputs, tmp_path / "out", overwrite=True, exclude=exclude, duplicates=duplicates
+        )
+        reasons = {line["id"]: line["reason"] for line in left_out_of(tmp_path / "out")}
+        assert Counter(reasons.values()) == manifest.counts["left_out"]
+        return {d.id for d in read_documents(tmp_path / "out")}, reasons
+
+    copies = {f"pmid:{copy}", "pmcid:PMC77"}
+    why = {f"pmid:{left_out}": by} | dict.fromkeys(copies, "exact_duplicate")
+    assert result() == result("exact") == ({"pmid:4", "pmcid:PMC77#body"}, why)
+    kept = {"pmid:4", "pmcid:PMC77#body", *copies}
+    assert result("keep") == (kept, {f"pmid:{left_out}": by})
+
+
+def test_texts_of_an_excluded_article_are_all_listed(tmp_path):
+    """Its other abstracts, too, whose copies are left out; and PubMed has no main abstract."""
+    other = f"<OtherAbstract><AbstractText>{COPIED}</AbstractText></OtherAbstract>"
+    inputs = [
+        article_set(
+            tmp_path / "a.xml",
+            article(1, "one", "").replace("</MedlineCitation>", f"{other}</MedlineCitation>"),
+            article(2, "two", COPIED.replace("bright", "dark")),
+            article(3, "three"),
+        ),
+        str(tmp_path / "b.nxml"),
+    ]
+    pmid = '<article-id pub-id-type="pmid">1</article-id>'
+    text = PMC_COPY.replace("</article-id>", f"</article-id>{pmid}").replace("bright", "dark")
+    (tmp_path / "b.nxml").write_text(text)
+    (tmp_path / "ids.txt").write_text("PMID\n1\n")
+    selection = articles.Selection(other_abstracts="all")
+    exclude = (str(tmp_path / "ids.txt"),)
+    counts = make(inputs, tmp_path / "out", selection=selection, exclude=exclude).counts
+    assert [d.id for d in read_documents(tmp_path / "out")] == ["pmid:3"]
+    assert (counts["citation"], counts["other_abstract"]) == (3, 1)
+    assert [(line["id"], line["reason"]) for line in left_out_of(tmp_path / "out")] == [
+        ("pmid:1", "excluded_by_id"),
+        ("pmid:1#other_abstract1", "excluded_by_id"),
+        ("pmid:2", "exact_duplicate"),
+        ("pmid:1", "excluded_by_id"),
+        ("pmid:1#body", "excluded_by_id"),
+    ]
+
+
 def test_a_text_that_is_nearly_another_is_left_out_unless_only_exact_ones_are(tmp_path):
     words = [f"word{'abcdefghij'[n // 10]}{'abcdefghij'[n % 10]}" for n in range(60)]
     source = article_set(

@@ -113,7 +113,7 @@ def test_the_command_prints_a_table(command, documents_folder, vocab_file, byte_
     [
         (b"Naloxone\n", "line 1: a word, a tab and its tag were expected"),
         (b"the\tO\n", "has no word inside of a mention"),
-        (b"\xff\tB\n", "cannot be read"),
+        (b"\xff\tB\n", "line 1: this is not text in UTF-8"),
     ],
 )
 def test_bad_files_are_named(tmp_path, content, message):
@@ -121,10 +121,20 @@ def test_bad_files_are_named(tmp_path, content, message):
     path.write_bytes(content)
     with pytest.raises(errors.UserError, match=message):
         fertility.mention_words(path)
-    packed = tmp_path / "train.tsv.gz"
-    packed.write_bytes(content)
-    with pytest.raises(errors.UserError, match="cannot be read"):
-        fertility.mention_words(packed)
+
+
+def test_a_damaged_archive_is_named(tmp_path):
+    path = tmp_path / "train.tsv.gz"
+    whole = gzip.compress(b"the\tB\n" * 99)
+    for content in (whole[:-9], whole[:10] + b"\xff" * 9 + whole[19:]):
+        path.write_bytes(content)
+        with pytest.raises(errors.UserError, match="train.tsv.gz cannot be read"):
+            fertility.mention_words(path)
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_no_words(tmp_path):
+    (tmp_path / "a.tsv").write_bytes("\ufeffthe\tO\r\n\r\nrat\tB\r\n".encode())
+    assert fertility.mention_words(tmp_path / "a.tsv") == ({"the": 1, "rat": 1}, {"rat": 1})
 
 
 def test_nothing_to_measure(vocab_file):

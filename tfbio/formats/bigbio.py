@@ -4,8 +4,8 @@ The schemas are those of `bigbiohub.py`, which stands beside each of BigBio's da
 (<https://github.com/bigscience-workshop/biomedical>): "kb" has documents with entities and
 relations, "text" texts with labels, "pairs" pairs of texts with a label, "te" premises and
 hypotheses, and "qa" questions with answers. A file is .parquet, .jsonl with an object a line, or
-.json with a list of objects; the last two may be compressed with gzip. Parquet needs the package
-pyarrow, which comes with the extra `data`.
+.json with a list of objects or, too, with an object a line; the last two may be compressed with
+gzip. Parquet needs the package pyarrow, which comes with the extra `data`.
 
 A mention of "kb" is a list of texts with a list of offsets, several if it is discontinuous.
 """
@@ -18,7 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from types import ModuleType
-from typing import Any
+from typing import IO, Any
 
 from tfbio.base import extras, storage
 from tfbio.formats.annotated_documents import Annotated, Document, Entity, FormatError, Passage
@@ -104,7 +104,8 @@ def read(path: str | os.PathLike, schema: str) -> list[Row]:
         raise FormatError(
             f"{os.fspath(path)}: Parquet is compressed inside, and not read from a .gz: unpack it."
         )
-    rows = _of_parquet(path) if is_parquet(path) else _of_json(os.fspath(path))
+    name = os.fspath(path)
+    rows = parquet_rows(name, name) if is_parquet(path) else _of_json(name)
     spec = SCHEMAS[schema]
     return [
         _checked(row, spec, f"{os.fspath(path)}, row {number}", "")
@@ -113,33 +114,56 @@ def read(path: str | os.PathLike, schema: str) -> list[Row]:
 
 
 def _of_json(path: str) -> Iterator[Any]:
-    """Yields the objects of a file of JSON, a list, or of JSON lines."""
+    """Yields the objects of a file of JSON, a list, or of JSON lines, which may be called .json."""
     text = read_text(path)
     if path.lower().removesuffix(".gz").endswith(".jsonl"):
-        for number, line in enumerate(text.split("\n"), start=1):
-            if line.strip():
-                yield _parsed(line, f"{path}, line {number}")
+        yield from _of_json_lines(path, text)
+        return
+    try:
+        rows = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        # Hugging Face's `Dataset.to_json` writes lines, whatever the name.
+        if getattr(error, "msg", "") != "Extra data":
+            raise _no_json(path, error) from None
+        yield from _of_json_lines(path, text)
     else:
-        rows = _parsed(text, path)
         yield from rows if isinstance(rows, list) else [rows]
 
 
-def _parsed(text: str, place: str) -> Any:
-    """Returns the content of JSON; raises FormatError if it is none."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{place}: this is not JSON ({error}).") from None
+def _of_json_lines(path: str, text: str) -> Iterator[Any]:
+    """Yields the objects of JSON lines."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            try:
+                yield json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise _no_json(f"{path}, line {number}", error) from None
 
 
-def _of_parquet(path: str | os.PathLike) -> list[Any]:
-    """Returns the rows of a file of Parquet."""
+def _no_json(place: str, error: Exception) -> FormatError:
+    """Returns the error of a file or line that is not JSON."""
+    return FormatError(f"{place}: this is not JSON ({error}).")
+
+
+def parquet_rows(source: str | IO[bytes], name: str) -> list[Row]:
+    """Reads the rows of a file of Parquet, in any schema.
+
+    Args:
+      source: its path, or its content as a stream.
+      name: its name in errors.
+
+    Returns:
+      A list of dicts, with the values of the columns as Python's objects.
+
+    Raises:
+      FormatError: it is no file of Parquet, or pyarrow is not installed.
+    """
     parquet = _pyarrow().parquet
     try:
-        return parquet.read_table(os.fspath(path)).to_pylist()
+        return parquet.read_table(source).to_pylist()
     except (OSError, ValueError) as error:  # pyarrow's errors are these
         reason = str(error).partition("\n")[0]
-        raise FormatError(f"{os.fspath(path)} is no file of Parquet ({reason:.100}).") from None
+        raise FormatError(f"{name} is no file of Parquet ({reason:.100}).") from None
 
 
 def _pyarrow() -> ModuleType:

@@ -76,7 +76,10 @@ def read_documents(path: str | os.PathLike) -> Iterator[dict[str, Any]]:
                 tag = printable(str(parent.tag))[:80]
                 raise BadFile(f"a <document> stands in a <{tag}>, not in the collection itself.")
             yield _fields(element)
+            # Forgets the document, and the emptied ones before it.
             element.clear()
+            while element.getprevious() is not None:
+                del element.getparent()[0]
 
 
 def _fields(element: etree._Element) -> dict[str, Any]:

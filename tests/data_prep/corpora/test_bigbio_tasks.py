@@ -112,3 +112,28 @@ def test_a_mention_without_a_type_is_an_entity(tmp_path):
     write(tmp_path, "kb", [KB | {"entities": [KB["entities"][0] | {"type": None}]}])
     rows = bigbio_tasks.read_examples(tmp_path, "kb")["train"]
     assert rows[0] == ("Naloxone", "B-Entity")
+
+
+def test_passages_that_adjoin_are_sentences_of_their_own(tmp_path):
+    title, abstract = KB["passages"]
+    glued = KB | {
+        "passages": [
+            title | {"text": ["Of clonidine"], "offsets": [[0, 12]]},
+            abstract | {"text": ["Renal failure."], "offsets": [[12, 26]]},
+            abstract | {"text": ["End"], "offsets": [[27, 30]]},
+        ],
+        "entities": [
+            KB["entities"][0] | {"text": ["clonidine"], "offsets": [[3, 12]]},
+            KB["entities"][0] | {"text": ["Renal failure"], "offsets": [[12, 25]]},
+            KB["entities"][0] | {"text": ["failure"], "offsets": [[18, 25]]},
+        ],
+    }
+    write(tmp_path, "kb", [glued])
+    left = []
+    rows = bigbio_tasks.read_examples(tmp_path, "kb", left)["train"]
+    assert rows == [
+        *(("Of", "O"), ("clonidine", "B-Chemical"), ("",)),
+        *(("Renal", "B-Chemical"), ("failure", "I-Chemical"), (".", "O"), ("",)),
+        *(("End", "O"), ("",)),
+    ]
+    assert [x[0] for x in left] == ["227508.18-25"] * 3  # of each split, at its offsets

@@ -1,11 +1,13 @@
 import gzip
 import io
+import os
 import tarfile
 import zipfile
 
 import pytest
 
 from data_prep.corpora import released_files
+from tests.data_prep.locked_folders import refuse_locked
 
 
 def zipped(members):
@@ -142,3 +144,16 @@ def test_rows_are_counted_and_text_is_utf_8():
     for data in (b"{", b"[" * 100_000):
         with pytest.raises(released_files.CorpusError, match=r"f\.json is not JSON"):
             _ = released_files.File("f.json", data).json()
+
+
+def test_folders_behind_links_are_read_and_locked_ones_named(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/1.txt").write_bytes(b"one\n")
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r/b.txt").write_bytes(b"two\n")
+    (tmp_path / "r/a").symlink_to(tmp_path / "elsewhere")
+    assert released_files.find(tmp_path / "r", PATTERN).keys() == {"a/1.txt", "b.txt"}
+    (tmp_path / "r/locked").mkdir()
+    monkeypatch.setattr(os, "scandir", refuse_locked(os.scandir))
+    with pytest.raises(released_files.CorpusError, match="r/locked cannot be listed: Permission"):
+        released_files.find(tmp_path / "r", PATTERN)

@@ -3,6 +3,7 @@ import os
 import pytest
 
 from data_prep.readers import input_files
+from tests.data_prep.locked_folders import refuse_locked
 from tfbio.base import errors
 
 
@@ -47,3 +48,10 @@ def test_folders_behind_links_are_read_once(tmp_path):
     assert input_files.find_files([str(tmp_path / "in")]) == [
         str(tmp_path / "in/first/deeper/a.xml")
     ]
+
+
+def test_a_folder_that_cannot_be_listed_is_named(tmp_path, monkeypatch):
+    (tmp_path / "in/locked").mkdir(parents=True)
+    monkeypatch.setattr(os, "scandir", refuse_locked(os.scandir))
+    with pytest.raises(errors.UserError, match="--input: .*in/locked cannot be listed: Perm"):
+        input_files.find_files([str(tmp_path / "in")])

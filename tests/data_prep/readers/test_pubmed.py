@@ -424,3 +424,29 @@ def test_the_pmid_is_the_citations_own(between, tmp_path):
         theirs = medline_parser.parse_pmid(lxml.etree.fromstring(article))
         assert ours.pmid == pmid
         assert (theirs or "").strip() == (pmid if "PMID" in cited else "13")
+
+
+def test_pmcs_number_is_the_articles_own(tmp_path):
+    """It follows the citation; each citation keeps its own, and is yielded in its place."""
+
+    def article(pmid, data):
+        cited = f"<MedlineCitation><PMID>{pmid}</PMID></MedlineCitation>" if pmid else ""
+        return f"<PubmedArticle>{cited}<PubmedData>{data}</PubmedData></PubmedArticle>"
+
+    ids = '<ArticleIdList><ArticleId IdType="doi">10</ArticleId>{}</ArticleIdList>'
+    pmc = ids.format('<ArticleId IdType="pmc"> PMC{} </ArticleId>')
+    references = f"<ReferenceList><Reference>{pmc.format(9)}</Reference></ReferenceList>"
+    parts = [
+        article(1, references + pmc.format(1)),
+        article(2, pmc.format(2) + references),
+        article(3, ids.format("") + references),
+        article("", ""),
+        "<MedlineCitation><PMID>4</PMID></MedlineCitation>",
+        "<DeleteCitation><PMID>5</PMID></DeleteCitation>",
+        "<MedlineCitation><PMID>6</PMID></MedlineCitation>",
+    ]
+    path = write(tmp_path / "a.xml", f"<PubmedArticleSet>{''.join(parts)}</PubmedArticleSet>")
+    assert [(c.pmid, c.pmcid) for c in pubmed.read_citations(path)] == [
+        *(("1", "PMC1"), ("2", "PMC2"), ("3", ""), ("", "")),
+        *(("4", ""), ("5", ""), ("6", "")),
+    ]

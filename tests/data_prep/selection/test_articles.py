@@ -3,7 +3,7 @@ import re
 import pytest
 
 from data_prep.readers import pmc
-from data_prep.selection import articles
+from data_prep.selection import articles, exclusion
 from tfbio.base import errors
 
 CITATION = """<PubmedArticle><MedlineCitation><PMID Version="2">5</PMID>
@@ -100,9 +100,35 @@ def test_other_abstracts_are_documents_without_the_main_one(tmp_path):
         ({"min_words": 6}, "", "too_short"),
     ],
 )
-def test_what_is_not_wanted_has_a_reason_and_no_text(tmp_path, selection, types, reason):
+def test_what_is_not_wanted_has_a_reason(tmp_path, selection, types, reason):
+    """It has no text, but for that of a retracted article, whose copies are left out, too."""
     result = citation(tmp_path, types, **selection)
-    assert (result.reason, len(result.documents)) == (reason, 0 if reason else 1)
+    assert (result.reason, len(result.documents)) == (reason, reason in ("", "retracted"))
+
+
+def test_ids_exclude_what_has_them(tmp_path):
+    """PubMed has PMC's number behind the citation; those of references are others' numbers."""
+    (tmp_path / "ids.txt").write_text("PMC77\n")
+    excluded = exclusion.load([str(tmp_path / "ids.txt")])
+    ids = "<ArticleIdList><ArticleId IdType='pmc'>{}</ArticleId></ArticleIdList>"
+    own, other = ids.format("PMC77"), ids.format("PMC78")
+    for data, reason in (
+        (own, "excluded_by_id"),
+        (other, ""),
+        (f"<ReferenceList><Reference>{own}</Reference></ReferenceList>{other}", ""),
+        (f"<ReferenceList><Reference>{own}</Reference></ReferenceList>", ""),
+    ):
+        text = CITATION.format(types="").replace(
+            "</PubmedArticle>", f"<PubmedData>{data}</PubmedData></PubmedArticle>"
+        )
+        (tmp_path / "a.xml").write_text(f"<PubmedArticleSet>{text}</PubmedArticleSet>")
+        # Its copies are looked for, also if it is left out for its language.
+        selection = articles.Selection(languages=("ger",) if reason else ())
+        (result,) = articles.read(str(tmp_path / "a.xml"), selection, excluded)
+        assert (result.reason, len(result.documents)) == (reason, 1), data
+    (tmp_path / "a.xml").write_text(FULL_TEXT.format(pmid="", language="en"))
+    results = list(articles.read(str(tmp_path / "a.xml"), articles.Selection(), excluded))
+    assert [(x.reason, len(x.documents)) for x in results] == [("excluded_by_id", 1)] * 2
 
 
 def test_a_full_text_is_an_abstract_that_gives_way_and_a_body(tmp_path):

@@ -1,17 +1,23 @@
 """Tests how benchmarks in their own formats are read."""
 
+import bz2
+import datetime
 import gzip
 import io
 import json
+import os
 import resource
 import tarfile
 import zipfile
 from pathlib import Path
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from data_prep.selection import benchmark_files, exclusion
 from tests import reference
+from tests.data_prep.locked_folders import refuse_locked
 from tests.data_prep.selection.benchmark_texts import MASKED, SENTENCE, lines_of, reason
 from tfbio.base import errors
 
@@ -180,3 +186,91 @@ def test_a_short_sentence_of_a_table_is_matched_whatever_parts_the_columns(load)
     short = "In patients with leukaemia imatinib inhibits the BCR-ABL kinase."
     for content in (f"text\tlabel\n{short}\tyes\n", f"text,label\n{short},yes\n"):
         assert reason(load(content), short) == "text", content
+
+
+def test_folders_behind_links_are_read_and_locked_ones_named(tmp_path, load, monkeypatch):
+    whole = load(f"{SENTENCE}\n")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/a.tsv").write_text(SENTENCE)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/task").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere/back").symlink_to(tmp_path / "in")
+    assert exclusion.load([str(tmp_path / "in")]).digest == whole.digest
+    (tmp_path / "in/locked").mkdir()
+    monkeypatch.setattr(os, "scandir", refuse_locked(os.scandir))
+    with pytest.raises(errors.UserError, match="--exclude: .*in/locked cannot be listed: Perm"):
+        exclusion.load([str(tmp_path / "in")])
+
+
+def test_files_that_are_no_text_are_named(tmp_path):
+    def said():
+        lines = []
+        exclusion.load([str(tmp_path / "in")], lines.append)
+        return lines
+
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.txt").write_text("17\n")
+    with zipfile.ZipFile(tmp_path / "in/e.zip", "w") as archive:
+        archive.writestr("f.pdf", b"%PDF-1.4 ")
+    no_text = {"b.tsv": SENTENCE.encode("utf-16"), "c.bz2": bz2.compress(SENTENCE.encode())}
+    for name, content in no_text.items():
+        (tmp_path / "in" / name).write_bytes(content)
+    (tmp_path / "in/d.tsv").symlink_to(tmp_path / "nowhere")
+    assert said() == [
+        f"--exclude: {tmp_path}/in/a.txt: 1 id, 0 texts",
+        *(
+            f"--exclude: {tmp_path}/in/{name}: skipped, it is no text"
+            for name in ("b.tsv", "c.bz2", "d.tsv", "e.zip/f.pdf")
+        ),
+    ]
+    for number in range(20):
+        (tmp_path / "in" / f"{number}.bin").write_bytes(b"\0")
+    assert said()[1:] == [f"--exclude: {tmp_path}/in: 24 files are skipped, they are no text"]
+
+
+def test_of_a_path_without_text_the_files_are_said_before_the_error(tmp_path):
+    (tmp_path / "a.tsv").write_bytes(SENTENCE.encode("utf-16"))
+    lines = []
+    with pytest.raises(errors.UserError, match="holds neither PMIDs nor text"):
+        exclusion.load([str(tmp_path / "a.tsv")], lines.append)
+    assert lines == [f"--exclude: {tmp_path}/a.tsv: skipped, it is no text"]
+
+
+def test_parquet_is_read_as_rows(tmp_path, load):
+    rows = [
+        {"pmid": 17, "tokens": SENTENCE.split(), "tags": [0, 1], "day": datetime.date(2020, 1, 1)},
+        {"pmid": 18, "tokens": None, "tags": None, "day": None},
+    ]
+    stream = io.BytesIO()
+    parquet.write_table(pyarrow.Table.from_pylist(rows), stream)
+    for content in (stream.getvalue(), gzip.compress(stream.getvalue())):
+        excluded = load(content, "train-00000-of-00001.parquet")
+        assert excluded.pmids.tolist() == [17, 18]
+        assert reason(excluded, SENTENCE) == "text"
+    with pytest.raises(errors.UserError, match=r"--exclude: .*cut.parquet is no file of Parquet"):
+        load(stream.getvalue()[:-20], "cut.parquet")
+    # PAR1 is a gene.
+    assert reason(load(f"PAR1 {SENTENCE}"), SENTENCE) == "text"
+
+
+def test_tokens_of_json_are_a_sentence(load):
+    penn = SENTENCE.replace("(", "-LRB- ").replace(")", " -RRB-").split()
+    for content in (
+        [{"tokens": SENTENCE.split()}],
+        [{"tokens": penn, "ner_tags": ["O"] * len(penn)}],
+        [[[*penn, ""], ["It", "is", "."]]],
+    ):
+        assert reason(load(json.dumps(content)), SENTENCE) == "text", content
+    # Neither tags nor addresses are words of a text.
+    url = "http://www.ncbi.nlm.nih.gov/pubmed/"
+    others = {"documents": [f"{url}{n}" for n in range(1, 9)], "tags": ["B-Some-long-type"] * 9}
+    ids, texts = benchmark_files.read(json.dumps(others).encode())
+    assert ids == set("12345678")
+    assert not [text for text in texts if " " in text]
+
+
+def test_types_with_blanks_are_tags(load):
+    words = SENTENCE.split()
+    for tag in ("O", "B-B-Cell line", "I-Disease or syndrome"):
+        excluded = load("".join(f"{word}\t{tag}\n" for word in words))
+        assert reason(excluded, SENTENCE) == "text", tag

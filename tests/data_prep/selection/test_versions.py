@@ -64,6 +64,15 @@ def test_an_abstract_inside_of_a_full_text_stands_beside_other_abstracts_alone()
     assert verdicts(row(1, poor=True), *inside) == ["", "in_pubmed", ""]
 
 
+def test_what_a_full_text_says_holds_for_pubmeds_other_abstracts():
+    """PubMed has no main abstract, and PMC has it."""
+    for reason in ("retracted", "excluded_by_id", "excluded_by_text"):
+        assert verdicts(row(1, poor=True), *full_text(1, reason)) == [reason] * 3
+    # PubMed says in which language an article is.
+    in_german = full_text(1, "language")
+    assert verdicts(row(1, poor=True), *in_german) == ["", "language", "language"]
+
+
 def test_an_abstract_inside_of_a_full_text_gives_way_to_pubmed():
     assert verdicts(*full_text(1), row(1)) == ["in_pubmed", "", ""]
     assert verdicts(*full_text(2)) == ["", ""]

@@ -262,3 +262,21 @@ def test_parquet_in_gzip_is_refused(tmp_path):
     path.write_bytes(gzip.compress((tmp_path / "x.parquet").read_bytes()))
     with pytest.raises(FormatError, match=r"x\.parquet\.gz: .*: unpack it"):
         list(document_formats.read(str(path)))
+
+
+def test_json_lines_may_be_called_json(tmp_path):
+    """Hugging Face's `Dataset.to_json` writes lines, whatever the name."""
+    rows = [ROWS["te"], ROWS["te"] | {"id": "9"}]
+    lines = "\n".join(map(json.dumps, rows))
+    (tmp_path / "x.json").write_text(f"{lines}\n\n")
+    (tmp_path / "x.json.gz").write_bytes(gzip.compress(lines.encode()))
+    for name in ("x.json", "x.json.gz"):
+        assert bigbio.read(tmp_path / name, "te") == rows
+    (tmp_path / "x.json").write_text(json.dumps(rows[0]))
+    assert bigbio.read(tmp_path / "x.json", "te") == rows[:1]
+    (tmp_path / "x.json").write_text(f"{lines[:-3]}")
+    with pytest.raises(FormatError, match="x.json, line 2: this is not JSON"):
+        bigbio.read(tmp_path / "x.json", "te")
+    (tmp_path / "x.json").write_text('[{"id": "0"}')
+    with pytest.raises(FormatError, match="x.json: this is not JSON"):
+        bigbio.read(tmp_path / "x.json", "te")

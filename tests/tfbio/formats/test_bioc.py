@@ -63,6 +63,22 @@ def test_documents_are_those_of_the_json(tmp_path, packed):
     assert [parts(document) for document in found] == [parts(document) for document in expected]
 
 
+def test_documents_that_were_read_are_forgotten(tmp_path, monkeypatch):
+    before = []
+    fields = bioc._fields
+
+    def counted(element):
+        if element.tag == "document":
+            before.append(len(list(element.itersiblings(preceding=True))))
+        return fields(element)
+
+    monkeypatch.setattr(bioc, "_fields", counted)
+    document = "<document><id>1</id></document>\n"
+    (tmp_path / "a.xml").write_text(f"<collection><key/>{document * 100}</collection>")
+    assert len(list(bioc.read_documents(tmp_path / "a.xml"))) == 100
+    assert set(before) == {1}  # the one before, which is empty
+
+
 def test_an_infon_type_that_is_no_text_is_refused(tmp_path):
     path = tmp_path / "a.json"
     passage = {"offset": 0, "infons": {"type": ["x"]}, "text": "abc"}
