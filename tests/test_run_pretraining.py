@@ -155,6 +155,9 @@ def test_a_dry_run_looks_at_the_examples_and_writes_nothing(examples_folder, tmp
     done = run(*flags, f"--set=encoder.vocab_size={manifest.settings['vocab_size']}")
     assert done.returncode == 0, done.stderr
     assert f"{manifest.counts['train_examples']:,} training examples" in done.stdout
+    words = f"--set=encoder.vocab_size={manifest.settings['vocab_size']}"
+    refused = run(*flags, words, "--set=train_batch_size=4096")
+    assert refused.returncode == 1 and "fewer than one batch of 4096" in refused.stderr
     assert not (tmp_path / "model").exists()
 
 

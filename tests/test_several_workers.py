@@ -1,5 +1,6 @@
 """`run_pretraining.py --strategy=multi_worker`: two processes that meet on loopback."""
 
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -107,3 +108,22 @@ def test_a_run_that_loses_a_worker_continues(command, undisturbed, tmp_path, sen
     assert expected
     for name, value in expected.items():
         np.testing.assert_array_equal(found[name], value, name)
+
+
+@pytest.mark.slow
+def test_workers_that_do_not_share_a_folder_do_not_go_on(command, undisturbed, tmp_path):
+    """One has the checkpoint that the chief wrote on its disk, and the other has none."""
+    folders = [tmp_path / "of_chief", tmp_path / "of_other"]
+    shutil.copytree(undisturbed, folders[0])
+    for path in folders[0].glob("ckpt-60*"):
+        path.unlink()
+    (folders[0] / "checkpoint").write_text('model_checkpoint_path: "ckpt-40"\n')
+    before = sorted(folders[0].rglob("*"))
+    own = tuple([f"--model_dir={folder}"] for folder in folders)
+    for (code, said, error), folder in zip(
+        Workers(command, tmp_path / "said", own).end(), folders, strict=True
+    ):
+        assert code == 1 and "continuing" not in said, error
+        assert f"error: --model_dir={folder}: the workers found checkpoints of diff" in error
+        assert "there (0, 40; 0 is none): give one folder that all workers share" in error
+    assert sorted(folders[0].rglob("*")) == before and not folders[1].exists()

@@ -19,9 +19,10 @@ class Workers:
     Args:
       command: its words.
       folder: beside it are the files with what the processes say.
+      own: further words of each process.
     """
 
-    def __init__(self, command: list[str], folder: Path):
+    def __init__(self, command: list[str], folder: Path, own: tuple[list[str], ...] = ([], [])):
         sockets = [socket.create_server(("localhost", 0)) for _ in range(2)]
         addresses = [f"localhost:{found.getsockname()[1]}" for found in sockets]
         for found in sockets:
@@ -35,7 +36,7 @@ class Workers:
             with out.open("w") as stdout, error.open("w") as stderr:
                 self.processes.append(
                     forked.Popen(
-                        [*command, "--strategy=multi_worker"],
+                        [*command, "--strategy=multi_worker", *own[index]],
                         cwd=ROOT,
                         env=os.environ
                         | {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})},

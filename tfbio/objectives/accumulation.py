@@ -1,6 +1,6 @@
 """Divides a replica's examples into parts, and sums the parts' gradients for one update.
 
-Parts that are worked on one after the other (gradient accumulation) take the memory of one part.
+Parts that are worked on one after the other (gradient accumulation) take the activations of one.
 Parts that are worked on at the same time, each on a core of its own, keep all cores of a CPU at
 work. The result does not change: masks and samples are drawn for the global batch, and a loss is a
 mean over it, to which each part adds its share.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Callable
 
 from tfbio.base.errors import UsageError
 from tfbio.objectives.pretraining_config import PretrainingConfig
@@ -48,6 +50,31 @@ def pieces(config: PretrainingConfig, replicas: int) -> int:
     in_parts = math.prod(_parts(config).values())
     # Groups are over all devices.
     return in_parts if config.gradient_clip_groups > 1 else replicas * in_parts
+
+
+def least_parts(
+    config: PretrainingConfig, replicas: int, fits: Callable[[PretrainingConfig], bool]
+) -> int | None:
+    """Finds the least `run.gradient_accumulation_steps` at which a pretraining step fits in memory.
+
+    Args:
+      config: all settings; the search begins with its value.
+      replicas: the devices, or the groups of a mesh, that share the batch.
+      fits: a function that says of settings whether their step fits.
+
+    Returns:
+      The number of parts, an int; None if none fits that the batch divides by.
+    """
+    begin = config.run.gradient_accumulation_steps
+    most, rest = divmod(config.train_batch_size * begin, pieces(config, replicas))
+    if rest:
+        return None
+    for parts in range(begin, most + 1):
+        if most % parts == 0:
+            run = dataclasses.replace(config.run, gradient_accumulation_steps=parts)
+            if fits(dataclasses.replace(config, run=run)):
+                return parts
+    return None
 
 
 def _parts(config: PretrainingConfig) -> dict[str, int]:

@@ -100,9 +100,10 @@ def mask_tokens(
     """Masks a share of each pretraining example's tokens, and returns them beside the masked batch.
 
     The count is the original ELECTRA code's: round(tokens * mask_prob), at least 1, at most
-    `limit`; [CLS] and [SEP] are counted, padding is not. With the units "word" and "ngram" it is
-    the most that is masked: as in BERT's and ALBERT's code, a word that is too long for what is
-    left is passed over. Call it in a replica's context.
+    `limit`, which is less for some short examples (9 of 64 tokens at 0.15, and not 10); [CLS] and
+    [SEP] are counted, padding is not. With the units "word" and "ngram" it is the most that is
+    masked: as in BERT's and ALBERT's code, a word that is too long for what is left is passed over.
+    Call it in a replica's context.
 
     Args:
       input_ids: int32 [B, L], of static shape.

@@ -13,9 +13,8 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio.base.errors import UserError
 from tfbio.models import randomness
-from tfbio.objectives import accumulation, masking
+from tfbio.objectives import accumulation, division, masking
 from tfbio.objectives.distillation import DistillationMetrics, Student
 from tfbio.objectives.electra import Electra, ElectraMetrics
 from tfbio.objectives.masked_language_model import MaskedLanguageModel, MaskedLanguageModelMetrics
@@ -62,8 +61,9 @@ class Pretrainer:
       eval_step: the graph that `make_eval_step` has made.
 
     Raises:
-      UserError: a setting of the run needs another strategy, or the optimizer a package that is not
-        installed.
+      UsageError: the batch does not divide by the devices, or a setting is of one device alone, see
+        `division.check`.
+      UserError: the optimizer needs a package that is not installed.
       ConfigError: the sizes of ELECTRA's generator do not go together.
     """
 
@@ -74,6 +74,8 @@ class Pretrainer:
         strategy: tf.distribute.Strategy,
         teacher: MaskedLanguageModel | None = None,
     ):
+        is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+        division.check(config, strategy.num_replicas_in_sync, compiles=is_tpu)
         self.config, self.strategy = config, strategy
         self.masking = masking.Masking(
             mask_id=tokenizer.mask_id,
@@ -111,13 +113,7 @@ class Pretrainer:
             # Steps that were skipped (see `optimization.Adam`) since the start, and the last one.
             self.skipped_steps, self.last_skipped_step = _counter(strategy), _counter(strategy)
             self.eval_batches = _counter(strategy)
-        self._jit_compile = config.run.jit_compile
-        if isinstance(strategy, tf.distribute.TPUStrategy):
-            self._jit_compile = False  # it always does
-        elif self._jit_compile and strategy.num_replicas_in_sync > 1:
-            raise UserError("run.jit_compile works on one device or on a TPU, not on several.")
-        if config.run.parallel_parts > 1 and strategy.num_replicas_in_sync > 1:
-            raise UserError("run.parallel_parts works on one device, not on several.")
+        self._jit_compile = config.run.jit_compile and not is_tpu  # which always does
         self._parts = accumulation.Parts(
             config.run.gradient_accumulation_steps, config.run.parallel_parts
         )

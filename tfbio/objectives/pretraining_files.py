@@ -35,7 +35,7 @@ class PretrainingSettings(PretrainingConfig):
         `documents_sha256`, a hash of the documents that they are made of, and `examples_sha256`, of
         the examples; for the model card, and for a run that continues. Empty for a converted model.
       chosen_precision: what the run computes in, "float32" or "bfloat16", as `run.precision` or, if
-        that is "auto", the device had it; "" for a converted model.
+        that is "auto", the device had it that the run began on; "" for a converted model.
       family: the family of `transformers` that a converted model came in as, one of
         `encoder_config.FAMILIES`; "" for one that was made here.
 

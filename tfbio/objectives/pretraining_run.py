@@ -37,8 +37,8 @@ class PretrainingRun(BaseSettings):
         "What the model computes in; bfloat16 halves memory and is what a TPU multiplies in. "
         "Weights and losses stay float32. auto: bfloat16 on a TPU, on a GPU that has it (NVIDIA's "
         "since Ampere), and on a CPU that multiplies it faster (AVX512-BF16, AMX; measured in a "
-        "third of a second) from a hidden_size of 256, else float32. A run continues on a CPU in "
-        "the precision that it began in.",
+        "third of a second) from a hidden_size of 256, else float32. A run continues on a CPU, and "
+        "on a GPU that has it, in the precision that it began in.",
         choices=("auto", "float32", "bfloat16"),
     )
     optimize_for: str = setting(
@@ -57,7 +57,7 @@ class PretrainingRun(BaseSettings):
     gradient_accumulation_steps: int = setting(
         1,
         "A device works on its examples of a step in so many parts, one after the other, which "
-        "takes the memory of one part. Only dropout draws other numbers then.",
+        "takes the activations of one part. Only dropout draws other numbers then.",
         at_least=1,
     )
     parallel_parts: int = setting(

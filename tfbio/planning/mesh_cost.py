@@ -1,18 +1,17 @@
 """Estimates the memory of a pretraining step whose devices share models, and proposes a mesh.
 
 `run_pretraining.py --dry_run` prints `report`, and proposes `smallest` for a recipe that fits on no
-single device.
+single GPU.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from tfbio.base.device_flags import MeshShape
 from tfbio.base.errors import UsageError
-from tfbio.objectives import mesh_limits
+from tfbio.objectives import division, mesh_limits
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.planning import mesh_weights, pretraining_cost_on_tpu
 from tfbio.planning.activation_cost import activations
@@ -29,7 +28,7 @@ class DeviceBytes(NamedTuple):
 
     Attributes:
       parameters: bytes of the weights.
-      gradients: bytes of their gradients.
+      gradients: bytes of their gradients, and of the sum of those of several parts in turn.
       slots: bytes of the averages that Adam keeps of them.
       activations: bytes of the activations, an estimate.
     """
@@ -56,7 +55,8 @@ def device_bytes(config: PretrainingConfig, mesh: MeshShape, precision: str) -> 
     """Computes the bytes that each device of a mesh has in a pretraining step on GPUs or CPUs.
 
     Those of parameters and averages are exact: weights are float32, and divided as
-    `mesh_weights.numbers` says. A gradient is divided as its weight.
+    `mesh_weights.numbers` says. A gradient is divided as its weight; a device that works on several
+    parts in turn has two, that of a part and the sum.
 
     Args:
       config: all settings.
@@ -74,7 +74,8 @@ def device_bytes(config: PretrainingConfig, mesh: MeshShape, precision: str) -> 
     count = mesh_weights.numbers(config, mesh)
     parameters = _FLOAT32 * count.parameters
     kept = activations(config, mesh.data, precision, mesh.model)
-    return DeviceBytes(parameters, parameters, _FLOAT32 * count.slots, kept)
+    gradients = parameters * (2 if config.turns(mesh.data) > 1 else 1)
+    return DeviceBytes(parameters, gradients, _FLOAT32 * count.slots, kept)
 
 
 def host_bytes(config: PretrainingConfig) -> int:
@@ -116,7 +117,7 @@ def parts_that_fit(config: PretrainingConfig, mesh: MeshShape, name: str) -> int
     """Finds the least `run.gradient_accumulation_steps` at which a step fits on a mesh.
 
     Args:
-      config: all settings; the search begins with its value, and doubles it.
+      config: all settings; the search begins with its value.
       mesh: the shape of the mesh.
       name: its devices, one of `devices.DEVICES`.
 
@@ -128,14 +129,10 @@ def parts_that_fit(config: PretrainingConfig, mesh: MeshShape, name: str) -> int
       UsageError: the settings do not go with the mesh, see `mesh_limits.check`.
     """
     mesh_limits.check(config, mesh)
-    parts = config.run.gradient_accumulation_steps
-    while config.train_batch_size % (mesh.data * parts) == 0:
-        run = dataclasses.replace(config.run, gradient_accumulation_steps=parts)
-        made = dataclasses.replace(config, run=run)
-        if needed_memory(made, mesh, name) <= DEVICES[name].memory:
-            return parts
-        parts *= 2
-    return None
+    memory = DEVICES[name].memory
+    return division.least_parts(
+        config, mesh.data, lambda made: needed_memory(made, mesh, name) <= memory
+    )
 
 
 def smallest(config: PretrainingConfig, name: str) -> Proposal | None:

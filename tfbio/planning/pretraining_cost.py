@@ -6,7 +6,6 @@ longer than the answer.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from tfbio.base.errors import UsageError
@@ -27,7 +26,8 @@ def memory(config: PretrainingConfig, device: Device, precision: str) -> int:
     """Estimates the bytes that a pretraining step takes on each device: parameters and activations.
 
     For a TPU in bfloat16 see `pretraining_cost_on_tpu.memory`. Counts 16 bytes for each parameter,
-    4 for each of a distillation's teacher, and `activation_cost.activations`.
+    4 more if a device works on several parts in turn, whose gradients it sums, 4 for each of a
+    distillation's teacher, and `activation_cost.activations`.
 
     Args:
       config: all settings.
@@ -41,7 +41,8 @@ def memory(config: PretrainingConfig, device: Device, precision: str) -> int:
       KeyError: `precision` is another text.
       ConfigError: the generator's sizes do not go together.
     """
-    weights = devices.BYTES_OF_PARAMETER * objective_cost.parameters(config).all
+    of_parameter = devices.BYTES_OF_PARAMETER + (4 if config.turns(device.count) > 1 else 0)
+    weights = of_parameter * objective_cost.parameters(config).all
     weights += 4 * objective_cost.teacher_parameters(config)
     return weights + activations(config, device.count, precision)
 
@@ -70,7 +71,7 @@ def parts_that_fit(config: PretrainingConfig, name: str) -> int | None:
     """Finds the least `run.gradient_accumulation_steps` at which a pretraining step fits in memory.
 
     Args:
-      config: all settings; the search begins with its value, and doubles it.
+      config: all settings; the search begins with its value.
       name: one of `devices.DEVICES`, such as "tpu-v3-8".
 
     Returns:
@@ -80,15 +81,10 @@ def parts_that_fit(config: PretrainingConfig, name: str) -> int | None:
       KeyError: there is no device of this name.
       ConfigError: the generator's sizes do not go together.
     """
-    device, parts = DEVICES[name], config.run.gradient_accumulation_steps
-    while True:
-        run = dataclasses.replace(config.run, gradient_accumulation_steps=parts)
-        in_parts = dataclasses.replace(config, run=run)
-        if config.train_batch_size % division.pieces(in_parts, device.count):
-            return None
-        if needed_memory(in_parts, name) <= device.memory:
-            return parts
-        parts *= 2
+    device = DEVICES[name]
+    return division.least_parts(
+        config, device.count, lambda made: needed_memory(made, name) <= device.memory
+    )
 
 
 def days(config: PretrainingConfig, name: str) -> float:
@@ -220,7 +216,9 @@ def _note(config: PretrainingConfig, name: str, needed: float) -> str:
     if needed > DEVICES[name].memory:
         parts = parts_that_fit(config, name)
         remedy = f"; fits with run.gradient_accumulation_steps={parts}" if parts else ""
-        if parts is None and (proposed := mesh_cost.smallest(config, name)):
+        # No mesh runs on a TPU yet.
+        on_gpu = not name.startswith("tpu")
+        if parts is None and on_gpu and (proposed := mesh_cost.smallest(config, name)):
             remedy = f"; fits with --mesh={proposed.mesh}"
             if proposed.parts > config.run.gradient_accumulation_steps:
                 remedy += f" and run.gradient_accumulation_steps={proposed.parts}"

@@ -108,8 +108,9 @@ def memory(
     of_generator = encoder_cost.layer_parameters(config.generator) if has_own else 0
 
     def largest(length: int) -> float:
-        # As large as five copies in float32.
-        scored = 5 * objective_cost.scored_positions(config, length)
+        # As large as so many copies in float32: the generator's samples take two.
+        copies = 3 if config.objective == "mlm" else 5
+        scored = copies * objective_cost.scored_positions(config, length)
         scored += objective_cost.teacher_scored_positions(config, length)
         scores = _FLOAT32 * examples * scored * config.encoder.vocab_size / model
         if config.objective == "mlm":

@@ -69,8 +69,9 @@ def pretrain(
       UsageError: the batch does not divide by the devices and the parts of a step, or the settings
         do not go with the mesh.
       UserError: the examples or the teacher do not fit the settings, `model_dir` holds another run,
-        the teacher is not the one that the run began with, or `run.max_skipped_steps` steps were
-        skipped, as their gradients were not finite.
+        the teacher is not the one that the run began with, the workers see different checkpoints in
+        `model_dir`, or `run.max_skipped_steps` steps were skipped, as their gradients were not
+        finite.
       DataError: a shard of the examples is missing or damaged, or there are fewer held-out examples
         than one batch.
       CheckpointError: the newest checkpoint is damaged, or `init_checkpoint` cannot be used.
@@ -85,8 +86,6 @@ def pretrain(
     division.check(config, strategy.num_replicas_in_sync, compiles=is_tpu)
     distribution.optimize_for(config.run.optimize_for, strategy)
     data = pretraining_data.find_data(config, example_folders, init_checkpoint)
-    for folder, manifest in data:
-        pretraining_data.held_out_shards(folder, manifest, config.train_batch_size)
     # One of several workers writes and prints.
     is_chief = strategy.extended.should_checkpoint
     newest = checkpointing.find_newest(model_dir, repair=is_chief)
@@ -94,10 +93,13 @@ def pretrain(
     precision = set_precision(config.run.precision, strategy, config.encoder.hidden_size, begun_in)
     settings = pretraining_folder.settings_of(config, data, init_checkpoint, teacher)
     settings["chosen_precision"] = precision.name
+    if begun_in and config.run.precision == "auto":
+        # A device that cannot compute in it does not change it for those that come after.
+        settings["chosen_precision"] = begun_in
     taught_by = teachers.load(teacher, settings["vocab_sha256"], settings["lower_case"], strategy)
     if newest is None:
         _check_start(settings, data, init_checkpoint)
-    vocab = pretraining_folder.prepare(settings, data, model_dir, newest is None, is_chief)
+    vocab = pretraining_folder.require_same_run(settings, data, model_dir, newest is None)
     tokenizer = load_fast_tokenizer(vocab, settings["lower_case"])
     mesh = MeshPretrainer(config, tokenizer, strategy) if is_mesh else None
     pretrainer = mesh or Pretrainer(config, tokenizer, strategy, taught_by)
@@ -121,10 +123,13 @@ def pretrain(
     if mesh:
         mesh.spread()
     step = int(pretrainer.step.numpy())
+    _require_same_step(strategy, step, model_dir)
     say: Callable[[str], None] = messages.say if is_chief else lambda line: None
     if step >= config.last_step:
         say(f"{model_dir}: complete, {step} steps were trained before; nothing to do.")
         return
+    if is_chief:
+        pretraining_folder.prepare(settings, vocab, model_dir, newest is None)
     peak = devices.peak(strategy, precision.name)
     loss = _frequencies_loss(counts)
     progress = Progress(config, pretrainer.step, loss, peak, silent=not is_chief)
@@ -206,6 +211,23 @@ def _initialize(pretrainer: Pretrainer, counts: np.ndarray, init_checkpoint: str
     # After the biases: a discriminator without a generator gets a new one, which may have them.
     if init_checkpoint:
         checkpoint_weights.restore_model(init_checkpoint, pretrainer.model)
+
+
+def _require_same_step(strategy: tf.distribute.Strategy, step: int, model_dir: str) -> None:
+    """Checks that all workers go on at one step; each must call it, with its own.
+
+    Raises:
+      UserError: they do not, which all workers say.
+    """
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return
+    values = strategy.run(lambda: tf.constant([step], tf.int64))
+    steps = sorted({int(value) for value in distribution.all_results(strategy, values)})
+    if len(steps) > 1:
+        raise UserError(
+            f"--model_dir={model_dir}: the workers found checkpoints of different steps there "
+            f"({', '.join(map(str, steps))}; 0 is none): give one folder that all workers share."
+        )
 
 
 def _frequencies_loss(counts: np.ndarray) -> float:
@@ -313,10 +335,11 @@ def _end_if_many_are_skipped(
     if is_chief:
         last_step = int(pretrainer.last_skipped_step.numpy())
         saved = _save_batch(config, data, last_step, model_dir)
+    in_bfloat16 = pretrainer.model.compute_dtype == "bfloat16"
     raise UserError(
         f"{skipped} steps gave gradients that are not finite; the batch of the last is saved "
-        f"in {saved}: try run.precision=float32 or, with another --model_dir, a lower "
-        "learning_rate or a longer warm-up."
+        f"in {saved}: try{' run.precision=float32 or' if in_bfloat16 else ''}, with another "
+        "--model_dir, a lower learning_rate or a longer warm-up."
     )
 
 

@@ -345,8 +345,8 @@ def find_data(
     Raises:
       UserError: the examples are for another objective, or lack the labels of sentence pairs.
       DataError: a folder holds no complete examples, they are of another vocabulary, or of cased
-        and uncased text, a phase has none or a length more than it has phases, or a shard is
-        missing or of another size.
+        and uncased text, a phase has none or a length more than it has phases, a shard is missing
+        or of another size, or there are fewer held-out examples than one batch.
     """
     lengths = [length for length, _ in config.phases()]
     rows = config.encoder.vocab_size
@@ -357,6 +357,7 @@ def find_data(
     data = find_examples(example_folders, lengths, rows, padded, unread_lengths=whole)
     objectives = set()
     for folder, manifest in data:
+        held_out_shards(folder, manifest, config.train_batch_size)
         if config.sentence_pair_loss:
             _require_pairs(folder, manifest)
         objective = manifest.settings.get("objective")

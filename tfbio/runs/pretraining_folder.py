@@ -73,13 +73,14 @@ def _sha256_of(examples: Manifest) -> str:
 
 
 def precision_of(model_dir: str) -> str:
-    """Reads the precision in which the run in the folder of a pretraining run computed.
+    """Reads the precision in which the run in the folder of a pretraining run computes.
 
     Args:
       model_dir: the path of the run's folder, which has a checkpoint.
 
     Returns:
-      "float32" or "bfloat16"; "" if the folder does not say it, as of a converted model.
+      "float32" or "bfloat16", the one that it began in unless `run.precision` has named another
+      since; "" if the folder does not say it, as of a converted model.
 
     Raises:
       UserError: its `config.json` cannot be read.
@@ -89,24 +90,15 @@ def precision_of(model_dir: str) -> str:
     return checkpoint_settings.read_settings(model_dir).get("chosen_precision", "")
 
 
-def prepare(
-    settings: dict,
-    data: Data,
-    model_dir: str,
-    is_new: bool,
-    is_chief: bool,
-) -> str | os.PathLike:
-    """Prepares the folder of a pretraining run: writes `config.json` and the vocabulary.
-
-    A new run removes the curves of one that ended before its first checkpoint. Of a run that goes
-    on, it first checks that the settings are those that it began with.
+def require_same_run(settings: dict, data: Data, model_dir: str, is_new: bool) -> str | os.PathLike:
+    """Checks that the folder of a pretraining run holds the run of these settings; writes nothing.
 
     Args:
-      settings: the result of `settings_of`.
+      settings: the result of `settings_of`. The `data` of a run that goes on gets the phases that
+        were recorded before and that these settings do not reach.
       data: for each phase the path of the folder of its examples and its manifest.
-      model_dir: the path of the run's folder; made if need be.
+      model_dir: the path of the run's folder.
       is_new: True if it has no checkpoint yet.
-      is_chief: True if this process writes.
 
     Returns:
       The path of the vocabulary with which the examples were made.
@@ -115,9 +107,9 @@ def prepare(
       UserError: the folder holds another run.
       VocabularyError: the examples have no vocabulary.
     """
-    path = os.path.join(model_dir, "config.json")
+    path = file_paths.at(model_dir, "config.json")
     # The settings of a start that failed before its first checkpoint do not matter.
-    before = checkpoint_settings.read_settings(model_dir) if file_paths.at(path).exists() else {}
+    before = checkpoint_settings.read_settings(model_dir) if path.exists() else {}
     if "task" in before:
         raise UserError(
             f"{model_dir} holds a run of run_finetuning.py: give another --model_dir, or a new one."
@@ -129,17 +121,30 @@ def prepare(
         )
     if not is_new:
         _require_same_settings(before, settings, model_dir)
+        settings["data"] = (before.get("data") or {}) | settings["data"]
     folder, manifest = data[0]
-    vocabulary = manifest.settings.get("vocab_file") or vocabularies.find_vocabulary(folder)
-    if is_chief:
-        checkpointing.remove_half_written(model_dir)
-        if is_new:  # the curves of a start that ended before its first checkpoint
-            for curves in ("train", "heldout"):
-                storage.remove_folder(os.path.join(model_dir, "logs", curves))
-        file_paths.at(model_dir).mkdir(parents=True, exist_ok=True)
-        vocabularies.copy_vocabulary(vocabulary, model_dir)
-        storage.write_text(path, json.dumps(settings, indent=2) + "\n")
-    return vocabulary
+    return manifest.settings.get("vocab_file") or vocabularies.find_vocabulary(folder)
+
+
+def prepare(settings: dict, vocabulary: str | os.PathLike, model_dir: str, is_new: bool) -> None:
+    """Prepares the folder of a pretraining run: writes `config.json` and the vocabulary.
+
+    A new run removes the curves of one that ended before its first checkpoint. Returns nothing.
+
+    Args:
+      settings: the result of `settings_of`, which `require_same_run` has checked.
+      vocabulary: the path of the vocabulary with which the examples were made.
+      model_dir: the path of the run's folder; made if need be.
+      is_new: True if it has no checkpoint yet.
+    """
+    checkpointing.remove_half_written(model_dir)
+    if is_new:  # the curves of a start that ended before its first checkpoint
+        for curves in ("train", "heldout"):
+            storage.remove_folder(os.path.join(model_dir, "logs", curves))
+    file_paths.at(model_dir).mkdir(parents=True, exist_ok=True)
+    vocabularies.copy_vocabulary(vocabulary, model_dir)
+    path = os.path.join(model_dir, "config.json")
+    storage.write_text(path, json.dumps(settings, indent=2) + "\n")
 
 
 def _require_same_settings(before: dict, settings: dict, model_dir: str) -> None:

@@ -48,7 +48,8 @@ def with_sizes(config: PretrainingConfig, folder: str) -> PretrainingConfig:
             f"teacher, or --set encoder.vocab_size={shape.vocab_size} with examples of its "
             "vocabulary."
         )
-    longest = max(length for length, _ in config.phases())
+    # Those of the whole run, which run.stop_at_step may end before its last phase.
+    longest = max(config.sequence_length, config.final_sequence_length)
     if longest > shape.max_sequence_length:
         raise UserError(
             f"--teacher={folder} takes at most {shape.max_sequence_length} tokens, and the run has "

@@ -38,8 +38,9 @@ def set_precision(
     """Sets the precision that a run's Keras layers compute in, float32 or bfloat16.
 
     Weights, losses and optimizer slots stay float32. All workers of a strategy must call it
-    together. With "auto" the result on a CPU does not change when a run continues, as `begun_in`
-    counts more than a new measurement; and all workers take bfloat16, or none.
+    together. With "auto" the result on a CPU or a GPU does not change when a run continues, as
+    `begun_in` counts more than a new measurement; but a GPU without bfloat16 computes in float32.
+    All workers take bfloat16, or none.
 
     Args:
       precision: "float32", "bfloat16", or "auto" for bfloat16 on a TPU, on a GPU that has it
@@ -76,17 +77,18 @@ def _chosen(
         return Precision(precision, f" (run.precision{hint})")
     if on_tpu:
         return Precision("bfloat16", ", which a TPU multiplies in")
+    if on_gpu and not _gpus_have_bfloat16():
+        began = ", in which the run began" if begun_in == "bfloat16" else ""
+        return Precision("float32", f", as this GPU has no bfloat16{began}")
     if on_gpu:
-        if _gpus_have_bfloat16():
-            return Precision("bfloat16", ", which this GPU multiplies faster")
-        return Precision("float32", ", as this GPU has no bfloat16")
-    chosen = _on_cpu(strategy, hidden_size)
+        chosen = Precision("bfloat16", ", which this GPU multiplies faster")
+    else:
+        chosen = _on_cpu(strategy, hidden_size)
     if begun_in in ("", chosen.name):
         return chosen
     return Precision(
         begun_in,
-        f", in which the run began (a new one would compute here in {chosen}; run.precision="
-        f"{chosen.name} goes on in that)",
+        f", in which the run began (a new one would compute here in {chosen})",
     )
 
 

@@ -49,6 +49,29 @@ def test_settings_of_one_device_are_refused_for_several(run, said):
         division.check(made, 2)
 
 
+@pytest.mark.parametrize(
+    ("size", "begin", "groups", "devices", "enough", "least"),
+    [
+        (1000, 1, 1, 1, 17, 20),
+        (1000, 1, 1, 1, 1, 1),
+        (96, 2, 1, 8, 3, 3),
+        (96, 4, 1, 8, 1, 4),
+        (96, 1, 1, 8, 13, None),  # a device has 12 examples
+        (48, 1, 4, 2, 5, 6),  # groups are over all devices
+        (45, 1, 1, 2, 1, None),
+    ],
+)
+def test_the_least_parts_that_fit(size, begin, groups, devices, enough, least):
+    run = PretrainingRun(gradient_accumulation_steps=begin)
+    made = dataclasses.replace(
+        settings(train_batch_size=size), run=run, gradient_clip_groups=groups
+    )
+    found = division.least_parts(
+        made, devices, lambda made: made.run.gradient_accumulation_steps >= enough
+    )
+    assert found == least
+
+
 def test_a_tpu_compiles_whatever_is_set():
     made = dataclasses.replace(settings(train_batch_size=16), run=PretrainingRun(jit_compile=True))
     division.check(made, 8, compiles=True)

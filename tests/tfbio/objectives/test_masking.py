@@ -59,10 +59,10 @@ def hidden_places(masked):
     return places
 
 
-def targets(batch, limit=LIMIT):
-    """How many tokens of each row are to be hidden; int [B]."""
+def targets(batch):
+    """How many tokens of each row `mask_prob` asks for, without a limit; int [B]."""
     tokens = batch[1].numpy().sum(axis=1)
-    return np.clip(np.round(tokens.astype(np.float32) * np.float32(0.15)), 1, limit).astype(int)
+    return np.maximum(np.round(tokens.astype(np.float32) * np.float32(0.15)), 1).astype(int)
 
 
 def words_of(ids):
@@ -88,6 +88,15 @@ def test_counts_are_exact_and_no_token_is_hidden_twice(batch, unit):
         hidden = positions[weights > 0]
         assert len(set(hidden)) == len(hidden)
         assert (positions[weights == 0] == 0).all()
+
+
+@pytest.mark.parametrize(("length", "asked", "hidden"), [(64, 10, 9), (128, 19, 19), (512, 77, 77)])
+def test_whole_examples_have_the_limit_of_the_original_code(length, asked, hidden):
+    """int((0.15 + 0.005) * length), as docs/pretraining.md says."""
+    ids = np.full([2, length], WORDS, np.int32)
+    whole = tf.constant(ids), tf.ones_like(ids)
+    assert (targets(whole) == asked).all()
+    assert (hide(whole).weights.numpy().sum(axis=1) == hidden).all()
 
 
 @pytest.mark.parametrize("unit", MASK_UNITS)

@@ -56,13 +56,14 @@ def test_activations_of_devices_that_share_a_model():
         assert made.activations == 64 // data * (layers + scores)
 
 
-def test_parts_of_a_batch_take_less_of_the_activations_alone():
+def test_parts_of_a_batch_take_less_of_the_activations_and_a_sum_of_gradients():
     run = PretrainingRun(gradient_accumulation_steps=4)
     parted = dataclasses.replace(TINY, run=run)
     mesh = MeshShape(2, 2)
     one, four = (mesh_cost.device_bytes(each, mesh, "float32") for each in (TINY, parted))
     assert four.activations == one.activations / 4
-    assert four[:3] == one[:3]
+    assert four.gradients == 2 * one.gradients  # a part's, and the sum
+    assert (four.parameters, four.slots) == (one.parameters, one.slots)
 
 
 def test_a_recipe_that_fits_no_v3_core_fits_a_mesh():
@@ -81,13 +82,14 @@ def test_a_recipe_that_fits_no_v3_core_fits_a_mesh():
         for line in pretraining_cost.report(LARGEST, name).splitlines()
         if line.startswith(name)
     ]
-    remedy = f"fits with --mesh=4x2 and run.gradient_accumulation_steps={parts}"
-    assert row.endswith(remedy)
+    assert row.endswith("  too much")  # no mesh runs on a TPU yet
 
 
 def test_of_gpus_as_few_as_possible_are_proposed():
-    mesh, _ = mesh_cost.smallest(LARGEST, "t4")
+    mesh, parts = mesh_cost.smallest(LARGEST, "t4")
     assert mesh == (1, 2)
+    remedy = f"fits with --mesh=1x2 and run.gradient_accumulation_steps={parts}"
+    assert pretraining_cost.report(LARGEST, "t4").splitlines()[-2].endswith(remedy)
     # Nothing divides three heads but three devices.
     assert mesh_cost.smallest(megatron(40, 1536, 3), "tpu-v2-8") is None
     # A TPU's cores are eight, and twenty heads divide by four of them.

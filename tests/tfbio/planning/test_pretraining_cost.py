@@ -14,7 +14,8 @@ from tfbio.reporting import published_tables
 from tfbio.training import devices
 
 
-def test_parts_of_a_batch_take_the_memory_of_one():
+def test_parts_of_a_batch_take_the_memory_of_one_and_of_the_sum():
+    """The sum of the gradients, beside those of a part."""
     device, made = devices.DEVICES["t4"], settings(train_batch_size=64)
     run = dataclasses.replace(made.run, gradient_accumulation_steps=4)
     parted = dataclasses.replace(made, run=run)
@@ -22,7 +23,7 @@ def test_parts_of_a_batch_take_the_memory_of_one():
     of_parts, of_quarter, of_all = (
         pretraining_cost.memory(each, device, "float32") for each in (parted, quarter, made)
     )
-    assert of_parts == of_quarter < of_all
+    assert of_parts == of_quarter + 4 * objective_cost.parameters(made).all < of_all
 
 
 def test_groups_of_a_device_take_the_memory_of_one():
@@ -86,6 +87,17 @@ def test_memory_follows_the_batch_and_the_devices():
     assert pretraining_cost.memory(made, one, "bfloat16") - parameters == activations / 2
     longer = dataclasses.replace(made, final_sequence_length=48)
     assert pretraining_cost.memory(longer, one, "float32") - parameters > activations
+
+
+@pytest.mark.parametrize(("name", "size"), [("a100", 1000), ("v100", 192), ("tpu-v3-8", 3000)])
+def test_no_fewer_parts_fit_than_are_named(name, size):
+    made = dataclasses.replace(recipe("pubmedbert"), train_batch_size=size)
+    parts, count = pretraining_cost.parts_that_fit(made, name), devices.DEVICES[name].count
+    for fewer in range(1, parts + 1):
+        run = PretrainingRun(gradient_accumulation_steps=fewer)
+        needed = pretraining_cost.needed_memory(dataclasses.replace(made, run=run), name)
+        fits = size % (count * fewer) == 0 and needed <= devices.DEVICES[name].memory
+        assert fits == (fewer == parts), fewer
 
 
 def test_what_is_too_much_is_said_with_its_remedy():

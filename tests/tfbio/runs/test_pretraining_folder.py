@@ -15,6 +15,7 @@ from data_prep.running import pipeline
 from tests.pretraining_runs import weights
 from tfbio.base.errors import UserError
 from tfbio.runs import pretraining, pretraining_data, pretraining_folder
+from tfbio.training.precision import Precision
 
 pytestmark = pytest.mark.usefixtures("pretraining_traced_once")
 
@@ -24,6 +25,12 @@ def policy_afterwards():
     before = keras.mixed_precision.global_policy()
     yield
     keras.mixed_precision.set_global_policy(before)
+
+
+def write(settings, data, folder, is_new=False):
+    """Checks and writes the folder of a run, as `pretrain` does."""
+    vocabulary = pretraining_folder.require_same_run(settings, data, str(folder), is_new)
+    pretraining_folder.prepare(settings, vocabulary, str(folder), is_new)
 
 
 def test_a_run_continues_in_its_precision_with_the_same_bits(
@@ -68,7 +75,7 @@ def test_a_run_does_not_go_on_with_examples_that_were_made_anew(
         data = pretraining_data.find_examples([str(folder)], [64], shallow.encoder.vocab_size)
         config = dataclasses.replace(shallow, comment=comment)
         settings = pretraining_folder.settings_of(config, data, "")
-        pretraining_folder.prepare(settings, data, str(tmp_path / "run"), is_new, is_chief=True)
+        write(settings, data, tmp_path / "run", is_new)
 
     prepare(examples_folder, is_new=True)
     # What a killed process left half written goes; and a comment may be another one.
@@ -87,6 +94,65 @@ def test_a_run_does_not_go_on_with_examples_that_were_made_anew(
     config.write_text(json.dumps(before))
     with pytest.raises(UserError, match=r"their train_examples was \d+, and is \d+ now"):
         prepare(moved)
+
+
+def recorded(folder):
+    """Returns the content of a run's `config.json`."""
+    return json.loads(Path(folder, "config.json").read_text())
+
+
+def test_a_device_that_cannot_compute_in_a_runs_precision_does_not_change_it(
+    shallow, examples_folder, cpu, tmp_path, monkeypatch
+):
+    """Such as a GPU without bfloat16. A setting does change it."""
+    folder = str(tmp_path / "model")
+    asked = []
+
+    def go(stop, precision, name):
+        def set_precision(*arguments):
+            asked.append(arguments[-1])
+            return Precision(name, "")
+
+        monkeypatch.setattr(pretraining, "set_precision", set_precision)
+        run = dataclasses.replace(shallow.run, precision=precision, stop_at_step=stop)
+        settings = dataclasses.replace(shallow, run=run, objective="mlm")
+        pretraining.pretrain(settings, [str(examples_folder)], folder, cpu)
+        return recorded(folder)["chosen_precision"]
+
+    assert go(1, "auto", "bfloat16") == "bfloat16"
+    assert go(2, "auto", "float32") == "bfloat16"
+    assert go(3, "float32", "float32") == "float32"
+    assert go(4, "auto", "float32") == "float32"
+    assert asked == ["", "bfloat16", "bfloat16", "float32"]
+
+
+def test_what_later_phases_were_trained_on_stays_recorded(shallow, examples_folder, tmp_path):
+    """Where a command with an earlier `run.stop_at_step` reads the first phase alone."""
+    (only,) = pretraining_data.find_examples(
+        [str(examples_folder)], [64], shallow.encoder.vocab_size
+    )
+    phases = {"sequence_length": 32, "final_sequence_length": 64, "final_phase_fraction": 0.5}
+    whole = dataclasses.replace(shallow, **phases)
+    run = dataclasses.replace(shallow.run, stop_at_step=1)
+    stopped = dataclasses.replace(whole, run=run)
+    folder = tmp_path / "run"
+    write(pretraining_folder.settings_of(whole, [only, only], ""), [only, only], folder, True)
+    before = recorded(folder)["data"]
+    assert list(before) == ["32", "64"]
+    write(pretraining_folder.settings_of(stopped, [only], ""), [only], folder)
+    assert recorded(folder)["data"] == before
+
+
+def test_a_run_that_is_complete_writes_nothing(shallow, examples_folder, cpu, tmp_path):
+    folder = tmp_path / "model"
+    run = dataclasses.replace(shallow.run, stop_at_step=2)
+    settings = dataclasses.replace(shallow, run=run, objective="mlm")
+    pretraining.pretrain(settings, [str(examples_folder)], str(folder), cpu)
+    times = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    earlier = dataclasses.replace(run, stop_at_step=1, keep_checkpoint_max=1)
+    settings = dataclasses.replace(settings, run=earlier)
+    pretraining.pretrain(settings, [str(examples_folder)], str(folder), cpu)
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == times
 
 
 def test_a_run_of_an_older_version_was_in_float32(shallow, pretrained, tmp_path):
@@ -114,7 +180,7 @@ def test_what_a_run_began_with_may_lie_elsewhere(shallow, examples_folder, tmp_p
 
     def prepare(init_checkpoint, is_new=False):
         settings = pretraining_folder.settings_of(shallow, data, init_checkpoint)
-        pretraining_folder.prepare(settings, data, str(tmp_path / "run"), is_new, is_chief=True)
+        write(settings, data, tmp_path / "run", is_new)
 
     prepare("out/general", is_new=True)
     prepare("/data/out/general/")

@@ -4,12 +4,22 @@ import dataclasses
 
 import numpy as np
 import pytest
+import tf_keras as keras
 
 from tfbio.base.errors import UserError
 from tfbio.base.manifests import read_manifest
 from tfbio.runs import pretraining, pretraining_data
 
 pytestmark = pytest.mark.usefixtures("pretraining_traced_once")
+
+
+@pytest.fixture
+def policy_afterwards():
+    before = keras.mixed_precision.global_policy()
+    yield
+    keras.mixed_precision.set_global_policy(before)
+
+
 # Of these the first update makes the weights infinite, and all later ones are skipped. On two
 # devices the objective is the smaller one to trace.
 MAD = {"learning_rate": 3e38, "num_warmup_steps": 1, "num_train_steps": 100}
@@ -29,7 +39,8 @@ def test_steps_that_are_not_finite_are_counted_and_end_the_run(
         pretraining.pretrain(mad, [str(examples_folder)], str(tmp_path / "model"), strategy)
     assert "warning: 2 of the last 2 steps were skipped" in capsys.readouterr().out
     (saved,) = (tmp_path / "model").glob("skipped_step_*.npz")
-    assert str(saved) in str(raised.value)
+    remedy = "try, with another --model_dir, a lower learning_rate or a longer warm-up."
+    assert str(raised.value).endswith(f"in {saved}: {remedy}")
     step = int(saved.stem.rsplit("_", 1)[1])
     manifest = read_manifest(examples_folder, "examples")
     dataset = pretraining_data.training_dataset(
@@ -40,6 +51,15 @@ def test_steps_that_are_not_finite_are_counted_and_end_the_run(
     assert set(batch) == set(expected)
     for name, values in expected.items():
         np.testing.assert_array_equal(batch[name], values)
+
+
+def test_float32_is_named_where_it_may_help(
+    shallow, examples_folder, cpu, policy_afterwards, tmp_path
+):
+    run = dataclasses.replace(shallow.run, max_skipped_steps=1, precision="bfloat16")
+    mad = dataclasses.replace(shallow, run=run, **MAD, objective="mlm")
+    with pytest.raises(UserError, match="try run.precision=float32 or, with another"):
+        pretraining.pretrain(mad, [str(examples_folder)], str(tmp_path / "model"), cpu)
 
 
 @pytest.mark.parametrize("devices", DEVICES)

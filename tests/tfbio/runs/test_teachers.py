@@ -213,6 +213,11 @@ def test_teachers_that_do_not_fit_are_refused(
     refuse("on text with its capital letters.* --nolower_case", "cased", {}, lower_case=False)
     refuse("scores 70 tokens, and the student .*=70 with examples", "small", {"vocab_size": 70})
     refuse("takes at most 32 tokens, and the run", "short", {"max_position_embeddings": 32})
+    # Of the whole run, which stops before its second phase.
+    run = dataclasses.replace(student.run, stop_at_step=1)
+    lengths = {"sequence_length": 32, "final_sequence_length": 64, "final_phase_fraction": 0.5}
+    stopped = dataclasses.replace(student, run=run, **lengths)
+    refuse("and the run has examples of 64: give a", "short", None, stopped)
     size = dataclasses.replace(ALIGNED, teacher_hidden_size=1024)
     wanted = dataclasses.replace(student, distillation=size)
     refuse("teacher_hidden_size is 1024, but that of --teacher=.* is 56: ", "wide", {}, wanted)

@@ -84,7 +84,7 @@ def test_a_run_continues_in_the_precision_it_began_in(is_faster, began, cpu, of_
     assert chosen.name == began
     here = "bfloat16" if is_faster else "float32"
     assert f"a new one would compute here in {here}" in chosen.reason
-    assert f"run.precision={here} goes on in that" in chosen.reason
+    assert f"in which the run began (a new one would compute here in {here}" in chosen.reason
     assert set_precision("auto", cpu, 768, begun_in=here).reason.count("began") == 0
 
 
@@ -124,6 +124,37 @@ def test_gpus_that_have_bfloat16_take_it(capabilities, expected, cpu, monkeypatc
     assert str(set_precision("auto", cpu, 8)) == expected
     of_cpu(False, False)  # nor do the CPU's instructions for a setting
     assert str(set_precision("bfloat16", cpu, 8)) == "bfloat16 (run.precision)"
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """Returns a function that puts a GPU into this machine, of a compute capability."""
+
+    def put(capability):
+        monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: ["gpu:0"])
+        details = {"compute_capability": capability}
+        monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: details)
+
+    return put
+
+
+def test_a_run_that_continues_on_a_gpu_stays_in_its_precision(cpu, gpu):
+    gpu((8, 0))
+    chosen = set_precision("auto", cpu, 768, begun_in="float32")
+    assert str(chosen) == (
+        "float32, in which the run began (a new one would compute here in bfloat16, which this GPU "
+        "multiplies faster)"
+    )
+    assert keras.mixed_precision.global_policy().name == "float32"
+    assert "began" not in str(set_precision("auto", cpu, 768, begun_in="bfloat16"))
+
+
+def test_a_gpu_without_bfloat16_says_that_a_run_began_in_it(cpu, gpu):
+    gpu((7, 0))
+    said = "float32, as this GPU has no bfloat16"
+    began = f"{said}, in which the run began"
+    assert str(set_precision("auto", cpu, 768, begun_in="bfloat16")) == began
+    assert str(set_precision("auto", cpu, 768, begun_in="float32")) == said
 
 
 PROGRAM = """
