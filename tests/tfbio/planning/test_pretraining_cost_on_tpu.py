@@ -86,13 +86,15 @@ def test_flops_are_those_of_the_compiled_program(path):
 
     Its FLOPs are those of one of the two feed-forward products. For v3-512, where it fills 90 %,
     and of smaller ALBERTs, the program has the plan's FLOPs.
-    BioMegatron's in two parts, which fills 99 %, has 45 % more than the plan.
+    BioMegatron's in two parts, which fills v3 to 99 % and v5e to 101 % of 16 GB, computes products
+    anew: it has 45 and 14 % more than the plan.
     """
     made, device, result = read(path)
     if "error" not in result and is_full(result, device):
         planned = result["batch_per_core"] * tpu_cost.example_flops(made, made.sequence_length)
         assert made.encoder.layer_norm_first and result["parts"] == 2
-        assert result["flops"] == pytest.approx(1.449 * planned, rel=1e-3)
+        factor = {"v3-8": 1.449, "v5e-8": 1.142}[result["tpu"]]
+        assert result["flops"] == pytest.approx(factor * planned, rel=1e-3)
     elif "error" not in result:
         shape, length = made.encoder, made.sequence_length
         flops = tpu_cost.example_flops(made, length)
