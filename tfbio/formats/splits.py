@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from tfbio.base import nearby_folders
@@ -85,7 +86,8 @@ def find_split(data_dir: str, split: str, optional: bool = False) -> str:
 def hold_out(questions: Sequence[Question]) -> tuple[list[Question], list[Question]]:
     """Divides questions into a train split and a dev split, the last tenth or so.
 
-    Questions on one context stay together, and so do the contexts of one question.
+    Questions on one context stay together wherever they stand; of questions with several contexts
+    those of one question do. The contexts, or questions, that appear last are held out.
 
     Returns:
       Two lists of `Question`, in their order: for training and for development; neither is empty.
@@ -93,19 +95,23 @@ def hold_out(questions: Sequence[Question]) -> tuple[list[Question], list[Questi
     Raises:
       TaskFileError: there are too few.
     """
-
-    def group(number: int) -> str:
-        return questions[number].question_id or questions[number].context
-
-    cut = len(questions) - len(questions) // 10
-    while 0 < cut < len(questions) and group(cut - 1) == group(cut):
-        cut -= 1
-    if cut in (0, len(questions)):
+    groups = [question.question_id or question.context for question in questions]
+    sizes = Counter(groups)  # in the order in which they first appear
+    held: set[str] = set()
+    missing = len(questions) // 10
+    for group in reversed(sizes):
+        if missing <= 0:
+            break
+        held.add(group)
+        missing -= sizes[group]
+    if len(held) in (0, len(sizes)):
         path = questions[0].where[0]
         raise TaskFileError(
             f"{path} has too few questions to hold out a tenth for development: add a dev.json."
         )
-    return list(questions[:cut]), list(questions[cut:])
+    placed = [*zip(groups, questions, strict=True)]
+    train = [question for group, question in placed if group not in held]
+    return train, [question for group, question in placed if group in held]
 
 
 def check_splits(examples: Mapping[str, Sequence[Example]]) -> None:

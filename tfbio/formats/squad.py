@@ -43,3 +43,23 @@ def read(path: str) -> list[Question]:
                 text = field_of(record, "question", where, str)
                 questions.append(Question(name, text, context, texts, starts, where=where))
     return not_empty(path, questions)
+
+
+def read_answered(path: str) -> list[Question]:
+    """Reads questions as `read` does, all of which have an answer, as in SQuAD v1.1.
+
+    Args:
+      path: the file.
+
+    Returns:
+      A list of at least one `Question`, in the order of the file.
+
+    Raises:
+      TaskFileError: a question has no answer, or the file cannot be used, see `read`.
+    """
+    questions = read(path)
+    for question in questions:
+        if not question.answers:
+            message = "expected an answer, as all questions of SQuAD v1.1 have, found none"
+            raise mistake(question.where, f"{message}: give --task=squad_v2")
+    return questions

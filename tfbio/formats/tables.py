@@ -139,17 +139,15 @@ def read_own_table(
     _require_unquoted(examples)
     if label == "labels" and labels is None:
         _require_bars(examples)
-    # Sets of labels may all differ: where the first line names them, it is believed.
-    guesses = label == "label" or (label == "labels" and header is None)
-    if guesses and labels is None and len(examples) >= 10:
-        # Labels repeat themselves more than texts do, but for the smallest files. Second texts may
-        # be few, such as the aspects of an opinion: a first line that names them is believed.
-        compared = [held for held in wanted if held != "pair" or header is None]
-        values = {held: len({getattr(x, held) for x in examples}) for held in compared}
-        fewest = min(compared, key=values.__getitem__)
-        if values[fewest] < values["label"]:
-            guess = stands_in("label", [columns.index(fewest)])
-            raise mistake((path, 1), f"expected the columns {', '.join(columns)}{guess}")
+    # A first line that names the columns is believed.
+    if header is None and label != "score" and labels is None and len(examples) >= 10:
+        # Labels repeat themselves more than texts do, but for the smallest files.
+        values = [len({getattr(x, held) for x in examples}) for held in wanted]
+        fewest = values.index(min(values))
+        if values[fewest] < values[-1]:
+            guess = stands_in("label", [fewest])
+            message = f"expected the columns {', '.join(wanted)}{guess}"
+            raise mistake((path, 1), f"{message}: name the columns in the first line")
     return examples
 
 

@@ -9,11 +9,13 @@ Data of the user's own are in one of these formats, or in one of `tables`; see `
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 import re
 from collections.abc import Sequence
 from typing import Literal
 
-from tfbio.base.messages import quoted
+from tfbio.base.messages import quoted, say
 from tfbio.formats.tables import stands_in
 from tfbio.formats.task_examples import TaggedSentence
 from tfbio.formats.task_file_errors import mistake
@@ -33,12 +35,14 @@ def read(
     A file with tags S or E is in the scheme IOBES, one with U or L in BILOU; both are given in BIO:
     S and U, the only word of an entity, are B, and E and L, its last, are I.
 
+    A file whose entities begin with I, and with B only directly behind another of the same type, is
+    in the scheme IOB1, as CoNLL 2003 was released. It is given in BIO, and a printed line says so.
+
     Args:
       path: the file.
       types: the types of entities; None for any. A file may leave out the only type of a task, as
         BLURB's do (B, I, O).
-      scheme: "BIO", where an entity begins with B, in any of its forms; "IO" for EBM-PICO, which
-        has no B.
+      scheme: "BIO" for a file in BIO, IOBES, BILOU or IOB1; "IO" for EBM-PICO, which has no B.
 
     Returns:
       A list of at least one `TaggedSentence`, in the order of the file, with tags such as
@@ -77,27 +81,60 @@ def read(
             )
         problem = _tag_problem(cells[-1], before, types, in_file)
         if problem:
-            fit = [i for i, x in enumerate(cells[:-1]) if not _tag_problem(x, x, types, in_file)]
+            others = [] if _TAG.fullmatch(cells[-1]) else cells[:-1]
+            fit = [i for i, x in enumerate(others) if not _tag_problem(x, x, types, in_file)]
             raise mistake((path, number), problem + stands_in("tag", fit))
-        before = cells[-1]
         words.append(cells[0])
-        tags.append(_IN_BIO[in_file].get(before[0], before[0]) + before[1:])
+        tags.append(_in_bio(cells[-1], before, in_file))
+        before = cells[-1]
+    if in_file == _IOB1:
+        _say_iob1(path)
     return not_empty(path, sentences)
 
 
+_TAG = re.compile("O|[BIESUL](-.+)?")
+# The scheme IOB1, by its letters.
+_IOB1 = "IOB"
 # The schemes of tags, and for each the letters that are another one in BIO.
-_IN_BIO = {"BIO": {}, "IO": {}, "IOBES": {"S": "B", "E": "I"}, "BILOU": {"U": "B", "L": "I"}}
+_IN_BIO = {
+    "BIO": {},
+    "IO": {},
+    _IOB1: {},
+    "IOBES": {"S": "B", "E": "I"},
+    "BILOU": {"U": "B", "L": "I"},
+}
 
 
 def _scheme(lines: Sequence[str]) -> str:
-    """Returns the scheme of a file whose entities begin with B, by the last column of its lines."""
+    """Returns which of the schemes but IO a file is in, by the last column of its lines."""
     # A type may have blanks where tabs part the columns.
-    tags = {line.split("\t" if "\t" in line else " ")[-1] for line in lines}
-    prefixes = {tag[0] for tag in tags if re.fullmatch("[SEUL](-.+)?", tag)}
+    tags = [line.split("\t" if "\t" in line else " ")[-1] for line in lines]
+    tags = [tag if _TAG.fullmatch(tag) else "O" for tag in tags]
+    prefixes = {tag[0] for tag in tags} & set("SEUL")
     for scheme in ("IOBES", "BILOU"):
         if prefixes and prefixes <= set(scheme):
             return scheme
-    return "BIO"
+    pairs = itertools.pairwise(["O", *tags])
+    begin = {tag[0] for before, tag in pairs if tag != "O" and not _goes_on(tag, before)}
+    return _IOB1 if begin == {"I"} else "BIO"
+
+
+def _goes_on(tag: str, before: str) -> bool:
+    """Returns True if a tag may go on with an entity: the one before is B or I of its type."""
+    return before in (f"B{tag[1:]}", f"I{tag[1:]}")
+
+
+def _in_bio(tag: str, before: str, scheme: str) -> str:
+    """Returns a tag in BIO; the tag and the one before it are as the file has them."""
+    if scheme == _IOB1 and tag != "O" and not _goes_on(tag, before):
+        return f"B{tag[1:]}"
+    return _IN_BIO[scheme].get(tag[0], tag[0]) + tag[1:]
+
+
+@functools.cache  # the training file of the user's own data is read twice, for its labels first
+def _say_iob1(path: str) -> None:
+    """Prints once that a file is in IOB1."""
+    say(f"{path} is in the scheme IOB1, as CoNLL 2003 is: an I that begins an entity is read as B.")
 
 
 def _tag_problem(tag: str, before: str, types: Sequence[str] | None, scheme: str) -> str:
@@ -111,8 +148,8 @@ def _tag_problem(tag: str, before: str, types: Sequence[str] | None, scheme: str
     if types is not None and entity_type not in types and (entity_type or len(types) != 1):
         return f"unknown type in the tag {tag!r:.60}; the types are {quoted(types)}"
     begin = f"B{tag[1:]}"
-    inside = scheme != "IO" and prefix in ("I", "E", "L")
-    if inside and before not in (begin, f"I{tag[1:]}"):
+    inside = scheme not in ("IO", _IOB1) and prefix in ("I", "E", "L")
+    if inside and not _goes_on(tag, before):
         return f"the tag {tag!r} follows {before!r}: write {begin!r} where an entity begins"
     return ""
 

@@ -70,6 +70,7 @@ class Run:
       trivial: the results of one answer to all test examples, as a run with one seed, whose
         `folder` says which answer; None with no examples.
       outcomes: how often each outcome is there, over all seeds; none where the task has no labels.
+      type_name: the name of the task's type, one of `types.TYPES`; "" with no examples.
       folds: the runs that were joined to this one, see `joined`; () for others.
       train_seconds: for each seed how long training took, with its evaluations, in seconds; 0 where
         that is not known. Of joined folds for each seed of each fold.
@@ -90,6 +91,7 @@ class Run:
     part_of: str = ""
     trivial: Run | None = None
     outcomes: Mapping[Outcome, int] = dataclasses.field(default_factory=Counter)
+    type_name: str = ""
     folds: Sequence[Run] = ()
     train_seconds: Sequence[float] = ()
 
@@ -135,7 +137,7 @@ class Run:
         return bootstraps.bootstrap(lambda rows: self.drawn(rows, metric), size, 0, SAMPLES)
 
 
-def p_value(run: Run, baseline: Run, metric: str = "") -> float:
+def p_value(run: Run, baseline: Run, metric: str = "") -> float | None:
     """Computes the p-value of the difference between two runs' results, two-sided, with all seeds.
 
     Args:
@@ -145,16 +147,20 @@ def p_value(run: Run, baseline: Run, metric: str = "") -> float:
 
     Returns:
       A float above 0, at most 1: twice the p-value of `bootstraps.paired_bootstrap` in the
-      direction of the difference.
+      direction of the difference. None where the same examples stand in another order, or in
+      another number of documents or questions: a draw would then be of different ones.
 
     Raises:
-      ResultsError: their test sets differ.
+      ResultsError: the content of their test examples differs, see `TaskType.content`.
     """
-    if run.examples != baseline.examples:
+    ours, theirs = _contents(run), _contents(baseline)
+    if ours != theirs and sorted(ours) != sorted(theirs):
         raise ResultsError(
             f"{run.folder} and {baseline.folder} were tested on different data, so they cannot be "
             "compared: run one of them again with the other's --data_dir."
         )
+    if ours != theirs or run.scores[0].size != baseline.scores[0].size:
+        return None
     better, worse = sorted((run, baseline), key=lambda one: one.mean(metric), reverse=True)
     one_sided = bootstraps.paired_bootstrap(
         lambda rows: better.drawn(rows, metric),
@@ -164,6 +170,11 @@ def p_value(run: Run, baseline: Run, metric: str = "") -> float:
         SAMPLES,
     )
     return min(1.0, 2 * one_sided)
+
+
+def _contents(run: Run) -> list[tuple[list[str], list[str]]]:
+    """Returns the content of each test example of a run, as `test_sets` compares them."""
+    return [types.TYPES[run.type_name].content(example) for example in run.examples]
 
 
 def least_p() -> float:
@@ -185,9 +196,10 @@ def figures(run: Run, metric: str, baseline: Run | None = None) -> dict[str, str
       blanks); the int "seeds"; and the floats "figure" (the mean over the seeds) and "median".
       Where it is known "dev", the mean on the development set, and "dev_set", which part of it that
       is, as text; with more than one seed "std" (n - 1); where the figure can be had for draws
-      "low" and "high", and of a comparison "baseline" (its name), "difference" and "p", a fraction;
-      where it is known of all seeds "train_seconds", the mean. Of joined folds mean, median, "std"
-      and "values" are over the folds, of which "folds" is the number.
+      "low" and "high", and of a comparison "baseline" (its name), "difference" and "p", a fraction
+      (left out where `p_value` is None); where it is known of all seeds "train_seconds", the mean.
+      Of joined folds mean, median, "std" and "values" are over the folds, of which "folds" is the
+      number.
 
     Raises:
       KeyError: the run has no such figure.
@@ -217,7 +229,8 @@ def figures(run: Run, metric: str, baseline: Run | None = None) -> dict[str, str
         if baseline not in (None, run) and baseline.can_draw(metric):
             row["baseline"] = baseline.name
             row["difference"] = 100 * (run.mean(metric) - baseline.mean(metric))
-            row["p"] = p_value(run, baseline, metric)
+            if (p := p_value(run, baseline, metric)) is not None:
+                row["p"] = p
     if run.train_seconds and all(run.train_seconds):
         row["train_seconds"] = float(np.mean(run.train_seconds))
     return row
@@ -342,6 +355,7 @@ def _with_examples(
         part_of=run.task if match.aside else "",
         trivial=_trivial(run, task_type, score, files[0], examples),
         outcomes=outcomes,
+        type_name=type_name,
     )
 
 

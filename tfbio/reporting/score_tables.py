@@ -258,6 +258,13 @@ def runs_table(figures: Sequence[dict]) -> Table:
     parts = [f"{x['data_set']}, {x['model']}: {x['dev_set']}" for x in figures if x.get("dev_set")]
     if parts:
         notes.append(f"Of the development set a part alone was scored: {'; '.join(parts)}.")
+    compared = [x for x in figures if "baseline" in x]
+    unpaired = [f"{x['data_set']}, {x['model']}" for x in compared if "p" not in x]
+    if unpaired:
+        notes.append(
+            "There is no p where the test examples stand in another order, or in another number "
+            f"of documents or questions, than the baseline's: {'; '.join(unpaired)}."
+        )
     if _TIME in header:
         notes.append(_OF_TIME)
     return Table("Our runs", header, [[row[name] for name in header] for row in rows], 0, notes)

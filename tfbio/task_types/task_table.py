@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from tfbio.base.errors import UsageError
@@ -17,7 +17,7 @@ from tfbio.formats.label_sets import HALLMARKS, I2B2_CONCEPTS, I2B2_EVENTS, I2B2
 from tfbio.formats.splits import hold_out
 from tfbio.formats.tables import read_table
 from tfbio.formats.tagged_words import read_bio
-from tfbio.formats.task_examples import LabelledText
+from tfbio.formats.task_examples import LabelledText, Question
 from tfbio.task_types import entity_metrics
 from tfbio.task_types.answer_metrics import score_answers, score_factoids
 from tfbio.task_types.entity_metrics import score_entities, score_words
@@ -38,7 +38,7 @@ _BIO_LM = {
 }
 
 
-def _span_task(name: str) -> Task:
+def _span_task(name: str, read: Callable[[str], list[Question]]) -> Task:
     """Returns a `Task` of questions that are answered by a span, in SQuAD's format.
 
     It has `SQUAD_SETTINGS`, SQuAD's score, and holds out a tenth of "train" without a "dev" file.
@@ -47,7 +47,7 @@ def _span_task(name: str) -> Task:
         name,
         "question_answering",
         (),
-        squad.read,
+        read,
         score_answers,
         SQUAD_SETTINGS,
         hold_out=hold_out,
@@ -268,8 +268,8 @@ TASKS = {
             )
             for name, labels in (("pubmedqa", ("yes", "no", "maybe")), ("bioasq", ("yes", "no")))
         ),
-        _span_task("squad_v1"),
-        _span_task("squad_v2"),
+        _span_task("squad_v1", squad.read_answered),
+        _span_task("squad_v2", squad.read),
         Task(
             name="bioasq_factoid",
             task_type="question_answering",

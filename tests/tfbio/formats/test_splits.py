@@ -8,8 +8,9 @@ from tests import reference
 from tests.tfbio.formats.published_corpora import read_gad
 from tfbio.formats import hoc, tagged_words
 from tfbio.formats.label_sets import labels_of
-from tfbio.formats.splits import check_splits, find_split
+from tfbio.formats.splits import check_splits, find_split, hold_out
 from tfbio.formats.tables import read_own_table, read_table
+from tfbio.formats.task_examples import Question
 from tfbio.formats.task_file_errors import TaskFileError
 from tfbio.task_types import task_table
 
@@ -90,6 +91,37 @@ def test_a_label_of_test_that_training_lacks_is_named(write):
     splits = {"dev": read_own_table(path, ("text", "labels")), "train": train}
     with pytest.raises(TaskFileError, match=r"dev\.tsv, line 2: the label 'z' of dev"):
         check_splits(splits)
+
+
+def questions(contexts, of_question=""):
+    return [
+        Question(str(i), "?", x, (), (), f"q{x}" if of_question else "", ("train.json", ""))
+        for i, x in enumerate(contexts)
+    ]
+
+
+@pytest.mark.parametrize(
+    "contexts, held",
+    [
+        ("abcde" * 8, "e"),
+        # Those that appear last, until they make a tenth.
+        ("a" * 18 + "bc" + "a" * 8 + "bc", "bc"),
+        ("a" * 20, ""),
+        # Grouped: the last tenth, and what is on its first context.
+        ("a" * 5 + "b" * 9 + "c" * 3 + "d" * 3, "d"),
+        ("a" * 15 + "b" * 9 + "c" * 4 + "d" * 2, "cd"),
+    ],
+)
+@pytest.mark.parametrize("of_question", [False, True])
+def test_held_out_questions_are_on_no_context_of_training(contexts, held, of_question):
+    asked = questions(contexts, of_question)
+    if not held:
+        with pytest.raises(TaskFileError, match=r"train\.json has too few .* add a dev\.json"):
+            hold_out(asked)
+        return
+    train, dev = hold_out(asked)
+    assert dev == [x for x in asked if x.context in held]
+    assert train == [x for x in asked if x.context not in held]
 
 
 def test_an_id_that_stands_twice_is_named(write):

@@ -40,6 +40,20 @@ def test_squad_without_answers_is_a_test_file(write):
     assert squad.read(path) == [expected]
 
 
+def test_a_question_of_version_1_needs_an_answer(write):
+    path = reference.corpus("squad/xquad.en.json.gz")
+    assert squad.read_answered(str(path)) == squad.read(str(path))
+    answer = {"text": "A", "answer_start": 0}
+    qas = [
+        {"id": "q1", "question": "What?", "answers": [answer]},
+        {"id": "q2", "question": "Why?", "answers": [], "is_impossible": True},
+    ]
+    path = write(json.dumps({"data": [{"paragraphs": [{"context": "A b.", "qas": qas}]}]}))
+    message = rf"^{re.escape(path)}, question q2: expected an answer, .* --task=squad_v2\.$"
+    with pytest.raises(TaskFileError, match=message):
+        squad.read_answered(path)
+
+
 @pytest.mark.parametrize("answer, start", [("b", 0), ("A", -4), ("A", 3), ("", 0)])
 def test_an_answer_that_stands_elsewhere_is_named(write, answer, start):
     gold = [{"text": answer, "answer_start": start}]

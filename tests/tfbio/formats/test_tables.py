@@ -121,6 +121,19 @@ def test_a_first_line_that_names_second_texts_is_believed(write):
         read_own_table(write("\n".join(rows)), wanted)
 
 
+@pytest.mark.parametrize("wanted", [("text", "pair", "label"), ("text", "label")])
+def test_a_first_line_that_names_texts_is_believed(wanted, write):
+    """There may be fewer of them than labels, such as one question on many answers."""
+    rows = [("Does it help?", f"Answer {n}.", ("yes", "no", "unclear")[n % 3]) for n in range(12)]
+    lines = ["\t".join((text, pair, label)[-len(wanted) :]) for text, pair, label in rows]
+    if len(wanted) == 2:
+        lines = [f"{('a', 'b')[n % 2]}\t{label}" for n, (*_, label) in enumerate(rows)]
+    read = read_own_table(write("\n".join(["\t".join(wanted), *lines])), wanted)
+    assert [x.label for x in read] == [label for *_, label in rows]
+    with pytest.raises(TaskFileError, match=r"column 1\): name the columns in the first line\.$"):
+        read_own_table(write("\n".join(lines)), wanted)
+
+
 @pytest.mark.parametrize("read", [read_own_table, read_unlabelled_table])
 def test_a_text_that_pandas_has_quoted_is_refused(read, write):
     """Quotes around a text with a quote would be learnt as a part of it."""

@@ -8,6 +8,7 @@ from tests import reference
 from tests.tfbio.formats.published_corpora import LABELLED_WORDS, MENTIONS, each, raw
 from tfbio.formats import tagged_words
 from tfbio.formats.label_sets import labels_of
+from tfbio.formats.task_file_errors import TaskFileError
 from tfbio.formats.text_files import read_text
 
 
@@ -74,6 +75,48 @@ def test_a_document_has_the_number_of_its_line_until_the_next(write):
         (("c",), "9"),
         (("d",), ""),
     ]
+
+
+@pytest.mark.parametrize("name", ["bc5cdr_chem/mtl_iob", "ncbi_disease/blurb", "jnlpba/mtl_5class"])
+def test_iob1_is_read_as_its_iob2_form(write, name, capsys):
+    """B becomes I unless an entity of the same type ends right before it, as CoNLL 2003 has it."""
+    (source,) = reference.corpus(name).glob("test.tsv*")
+    before = tagged_words.read(str(source))
+    capsys.readouterr()
+    lines, count = [], 0
+    for sentence in before:
+        last = "O"
+        for word, tag in zip(sentence.words, sentence.tags, strict=True):
+            touches = last[1:] == tag[1:] and last != "O"
+            lines.append(f"{word}\t{tag if touches or tag == 'O' else f'I{tag[1:]}'}")
+            last, count = tag, count + (tag[0] == "B" and touches)
+        lines.append("")
+    assert count or name == "bc5cdr_chem/mtl_iob"
+    path = write("\n".join(lines))
+    for types in (None, labels_of(before)):
+        read = tagged_words.read(path, types)
+        assert [x.tags for x in read] == [x.tags for x in before]
+    # Once, though the file was read twice.
+    (said,) = capsys.readouterr().out.splitlines()
+    assert said.startswith(f"{path} is in the scheme IOB1") and said.endswith("is read as B.")
+
+
+def test_conll_2003_is_read_as_released(write):
+    lines = ["-DOCSTART- -X- O O", "", "EU NNP I-NP I-ORG", "rejects VBZ I-VP O"]
+    lines += ["German JJ I-NP I-MISC", "call NN I-NP O", "", "Peter NNP I-NP I-PER"]
+    lines += ["Blackburn NNP I-NP I-PER", "Anna NNP B-NP B-PER", "Oslo NNP B-NP I-LOC"]
+    read = tagged_words.read(write("\n".join(lines)))
+    assert [sentence.tags for sentence in read] == [
+        ("B-ORG", "O", "B-MISC", "O"),
+        ("B-PER", "I-PER", "B-PER", "B-LOC"),
+    ]
+
+
+@pytest.mark.parametrize("begun", ["a\tB-x\n\n", "a\tI-y\nb\tB-x\n\n", "a\tB-x\nb\tI-x\nc\tO\n"])
+def test_damaged_iob2_is_not_read_as_iob1(write, begun, capsys):
+    with pytest.raises(TaskFileError, match="the tag 'I-[xy]' follows 'O': write 'B-[xy]'"):
+        tagged_words.read(write(f"{begun}d\tO\ne\tI-x\n"))
+    assert not capsys.readouterr().out
 
 
 @pytest.mark.parametrize("single, last", ["SE", "UL"])

@@ -106,7 +106,7 @@ SWAPPED = "".join(f"{'yes' if i % 2 else 'no'}\tText {i}.\n" for i in range(12))
     "read, content, message",
     [
         # Tags.
-        (read_words, "a\tO\nb\tI-Disease\n", r"line 2: the tag 'I-Disease' follows 'O'"),
+        (read_words, "a\tO\nb\tI-Disease\nc\tO\nd\tB-Disease\n", r"line 2: .* 'I-Disease' follows"),
         (read_words, "a\tB-Disease\n\nb\tI-Disease\n", r"line 3: .* follows 'O'.*'B-Disease'"),
         (read_words, "a\tB-Disease\nb\tI-Chemical\n", r"line 2: .* follows 'B-Disease'"),
         (read_words, "a\tB-Disease\n-DOCSTART- x\nb\tI-Disease\n", r"line 3: .* follows 'O'"),
@@ -127,6 +127,13 @@ SWAPPED = "".join(f"{'yes' if i % 2 else 'no'}\tText {i}.\n" for i in range(12))
         (read_words, "a\tO\nb\tN\tO\n", r"line 2: expected 2 columns .* found 'b\\tN\\tO'"),
         (read_words, "a N O\nb O\n", r"line 2: expected 3 columns"),
         (read_words, "O\taspirin\n", r"line 1: .*'aspirin' \(the tag seems to stand in column 1\)"),
+        # A chunk's tag is none of an entity.
+        (
+            tagged_words.read,
+            "EU NNP I-NP I-ORG\nrejects VBZ I-VP O\nGermany NNP I-NP B-ORG\n",
+            r"line 1: the tag 'I-ORG' follows 'O': write 'B-ORG' where an entity begins\.$",
+        ),
+        (read_words, "a\tB-Disease\tB-Gene\n", r"line 1: unknown type .* 'Disease'\.$"),
         (read_words, "", r"line 1: this file is empty"),
         (read_words, "\n\n", r"line 1: there is no example"),
         (read_words, b"a\tO\nb\xff\tO\n", r"line 2: this is not text in UTF-8 \("),
@@ -198,8 +205,11 @@ SWAPPED = "".join(f"{'yes' if i % 2 else 'no'}\tText {i}.\n" for i in range(12))
         ),
         (read_own, "text\ttopic\nA\tb\n", r"line 1: .* name the columns in the first line"),
         (read_own, "text\tlabel\tsentence\nA\tb\tC\n", r"line 1: expected one column for each"),
-        (read_own, SWAPPED, r"line 1: .* text, label \(the label seems to stand in column 1\)"),
-        (read_own, "text\tlabel\n" + SWAPPED, r"line 1: .* to stand in column 1\)"),
+        (
+            read_own,
+            SWAPPED,
+            r"line 1: .* text, label \(the label seems .* column 1\): name the col",
+        ),
         (read_own, "A\t\n", r"line 1: expected a label"),
         (read_own_scores, "A\t1\nB\tinf\n", r"line 2: expected a number, found 'inf'\.$"),
         (read_own_scores, "A\t3,5\n", r"line 1: expected a number, found '3,5': write a decimal p"),

@@ -1,5 +1,7 @@
 """Makes runs for the tests of reports."""
 
+import dataclasses
+
 import numpy as np
 
 from tfbio.formats.task_examples import LabelledText
@@ -20,4 +22,5 @@ def run_of(right, name="a", examples=None):
     predicted = [["yes" if x else "no" for x in row] for row in right]
     scores = [task_table.TASKS["bioasq"].score(examples, own) for own in predicted]
     tests = [{"accuracy": row.mean()} for row in right]
-    return results.Run(name, name, "bioasq", "accuracy", tests, examples, scores)
+    run = results.Run(name, name, "bioasq", "accuracy", tests, examples, scores)
+    return dataclasses.replace(run, type_name=task_table.TASKS["bioasq"].task_type)

@@ -14,10 +14,10 @@ from tests.tfbio.reporting.runs_by_hand import run_of, texts
 from tfbio.base.errors import UserError
 from tfbio.base.json_files import SchemaError
 from tfbio.formats.label_sets import HALLMARKS
-from tfbio.formats.task_examples import Question, TaggedSentence
+from tfbio.formats.task_examples import LabelledText, Question, TaggedSentence
 from tfbio.formats.task_file_errors import TaskFileError
 from tfbio.reporting import results
-from tfbio.task_types import answers, prediction_files, similarity_metrics, task_table
+from tfbio.task_types import answers, metrics, prediction_files, similarity_metrics, task_table
 
 GENERATOR = np.random.default_rng(0)
 
@@ -173,6 +173,36 @@ def test_only_runs_of_the_same_test_data_are_compared():
     other = run_of([[1, 0, 1]], "b", texts(["yes", "yes", "no"]))
     with pytest.raises(results.ResultsError, match="a and b were tested on different data"):
         results.p_value(one, other)
+
+
+def test_runs_of_the_same_examples_in_another_form_are_compared(monkeypatch):
+    """Markers stand for dummies; ids, documents and blanks do not count either."""
+    monkeypatch.setattr(results, "SAMPLES", 50)
+    dummies, markers = (
+        [LabelledText(name + str(i), text, label, document=name) for i, label in enumerate("abb")]
+        for name, text in (
+            ("x", "@CHEMICAL$ inhibits @GENE$."),
+            ("y", "[S1] aspirin [E1]  inhibits [S2] COX-1 [E2]. "),
+        )
+    )
+    assert dummies != markers
+    right, wrong = [[1, 1, 1]], [[1, 0, 0]]
+    one, base = run_of(right, "a", markers), run_of(wrong, "b", dummies)
+    expected = results.p_value(run_of(right, "a", dummies), base)
+    assert 0 < results.figures(one, "accuracy", base)["p"] == expected <= 1
+
+
+def test_runs_of_the_same_examples_in_another_order_have_no_p(monkeypatch):
+    monkeypatch.setattr(results, "SAMPLES", 50)
+    examples = [LabelledText(str(i), f"text {i}", "yes") for i in range(4)]
+    one = run_of([[1, 1, 1, 0]], "a", examples[::-1])
+    base = run_of([[1, 0, 1, 0]], "b", examples)
+    assert results.p_value(one, base) is None
+    row = results.figures(one, "accuracy", base)
+    assert (row["baseline"], row["difference"]) == ("b", 25) and "p" not in row
+    # Nor where draws are of two documents, and not of the four examples.
+    scores = metrics.Scores({"accuracy": (np.array([0.5, 1.0]), metrics.mean)})
+    assert results.p_value(dataclasses.replace(base, scores=[scores]), base) is None
 
 
 def test_the_figures_of_a_run_are_percentages_with_the_samples_deviation(monkeypatch):

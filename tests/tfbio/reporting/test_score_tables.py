@@ -66,6 +66,17 @@ def test_the_least_p_value_has_a_sign_before_it(monkeypatch):
     assert "are drawn anew 200 times" in table.notes[0]
 
 
+def test_what_has_no_p_for_its_order_is_said():
+    figure = {"model": "ours", "data_set": "GAD", "task": "gad", "metric": "f1", "figure": 50.0}
+    figure |= {"median": 50.0, "seeds": 1}
+    compared = figure | {"baseline": "base", "difference": 1.0}
+    table = score_tables.runs_table([figure, compared | {"p": 0.5}, compared | {"model": "new"}])
+    assert [row[-1] for row in table.rows] == ["", "0.5000", ""]
+    (note,) = [note for note in table.notes if "another order" in note]
+    assert note.startswith("There is no p where") and note.endswith("baseline's: GAD, new.")
+    assert not [x for x in score_tables.runs_table([figure]).notes if "another order" in x]
+
+
 def test_notes_of_published_models_are_told_once():
     models = [
         published.Model("a", "X, Table 1", {"DDI": "80.0"}, note="Of dev sets."),

@@ -3,20 +3,22 @@
 import json
 
 
-def squad(path, contexts, name="q"):
-    """A SQuAD file with two questions on each context, of which the second has no answer."""
+def squad(path, contexts, name="q", answered=False):
+    """A SQuAD file with two questions on each context, of which the second may have no answer."""
     paragraphs = [
         {
             "context": f"Context {number} of {name}.",
             "qas": [
+                {"id": f"{name}{number}", "question": "Which?", "answers": [answer]},
                 {
-                    "id": f"{name}{number}",
-                    "question": "Which?",
-                    "answers": [{"text": f"{number}", "answer_start": 8}],
+                    "id": f"{name}{number}-none",
+                    "question": "Why?",
+                    "answers": [answer] if answered else [],
                 },
-                {"id": f"{name}{number}-none", "question": "Why?", "answers": []},
             ],
         }
-        for number in range(contexts)
+        for number, answer in enumerate(
+            {"text": f"{number}", "answer_start": 8} for number in range(contexts)
+        )
     ]
     path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}), encoding="utf-8")

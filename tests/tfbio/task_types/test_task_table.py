@@ -60,7 +60,10 @@ GOOD = {
     [
         ("gad", "train", GAD + "0\tA\t0\n1\tB\t\n", 3, "expected a label"),
         ("linnaeus", "train", "Mus\tB-Species\nran\t\n", 2, "expected a tag of the scheme BIO"),
-        ("linnaeus", "dev", "Mus\tO\nmusculus\tI-Species\n", 2, "the tag 'I-Species' follows 'O'"),
+        (
+            *("linnaeus", "dev", "Mus\tO\nmusculus\tI-Species\nran\tO\nMus\tB-Species\n", 2),
+            "the tag 'I-Species' follows 'O'",
+        ),
         ("linnaeus", "dev", "Mus\tX-Species\n", 1, "expected a tag of the scheme BIO"),
         ("gad", "test", GAD + "0\tA\t0\n\n1\tB\t1\n", 3, "the line is empty"),
         ("ddi", "train", "1\tA\tDDI-int\n2\tB\n", 2, "expected 3 tab-separated columns, found 2"),
@@ -238,8 +241,9 @@ def test_word_level_scores_are_of_the_three_elements():
 @pytest.mark.parametrize("version", ["1.1", "2.0"])
 def test_squads_released_files_serve_as_they_are(version, tmp_path):
     """The development set is the test, and a tenth of training the development set."""
-    squad(tmp_path / f"train-v{version}.json", 21)
-    squad(tmp_path / f"dev-v{version}.json", 2, "d")
+    answered = version == "1.1"
+    squad(tmp_path / f"train-v{version}.json", 21, answered=answered)
+    squad(tmp_path / f"dev-v{version}.json", 2, "d", answered)
     task = task_table.TASKS[f"squad_v{version[0]}"]
     examples = task.examples(str(tmp_path))
     assert [x.id for x in examples["test"]] == ["d0", "d0-none", "d1", "d1-none"]
@@ -247,9 +251,19 @@ def test_squads_released_files_serve_as_they_are(version, tmp_path):
     assert [x.id for x in examples["dev"]] == ["q19", "q19-none", "q20", "q20-none"]
     assert [x.id for x in examples["train"]][-1] == "q18-none" and len(examples["train"]) == 38
     assert task.files(str(tmp_path)).keys() == {"train", "test"}
-    squad(tmp_path / "dev.json", 1)
+    squad(tmp_path / "dev.json", 1, answered=answered)
     assert task.files(str(tmp_path)).keys() == {"train", "dev", "test"}
     assert len(task.examples(str(tmp_path))["train"]) == 42
+
+
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_squad_v1_refuses_questions_without_an_answer(split, tmp_path):
+    for each in SPLITS:
+        squad(tmp_path / f"{each}.json", 3, answered=each != split)
+    path = re.escape(str(tmp_path / f"{split}.json"))
+    with pytest.raises(TaskFileError, match=f"^{path}, question q0-none: .* --task=squad_v2"):
+        task_table.find("squad_v1", str(tmp_path)).examples(str(tmp_path))
+    assert task_table.find("squad_v2", str(tmp_path)).examples(str(tmp_path))
 
 
 def test_too_few_questions_to_hold_any_out_are_named(tmp_path):
