@@ -66,6 +66,7 @@ def draw_finetuning(columns: Sequence[Column], models: Models, folder: Path) -> 
 
     It writes fine_tuning.png and fine_tuning.pdf. Each seed has a line, and a point for each
     evaluation; without any during training, the only one is that of the weights that were kept.
+    Joined folds are left out.
 
     Args:
       columns: the columns of our runs.
@@ -79,6 +80,8 @@ def draw_finetuning(columns: Sequence[Column], models: Models, folder: Path) -> 
     read: dict[str, dict[str, dict[str, list[dict[str, Curve]]]]] = {}
     for name, runs in models.items():
         for task, run in runs.items():
+            if run.folds:  # each has curves of its own
+                continue
             found = curves.read_trials(run.folder)
             if found["train"] or found["dev"]:
                 read.setdefault(task, {})[name] = found
