@@ -10,28 +10,12 @@ from typing import Any
 import torch
 from transformers.masking_utils import create_bidirectional_mask
 
-from benchmarks.hugging_face_mlm import HuggingFaceMaskedLanguageModel, family_of
+from benchmarks.hugging_face_mlm import HuggingFaceMaskedLanguageModel
 from benchmarks.hugging_face_step import Masked, divergence, masked_loss, masked_mean
-from tfbio.objectives.pretraining_config import PretrainingConfig
-from tfbio.text.fast_tokenizer import FastTokenizer
 
 
 class HuggingFaceAdversarial(HuggingFaceMaskedLanguageModel):
-    """A BERT that predicts the same words where its embeddings are perturbed, too.
-
-    Args:
-      config, encoder, bfloat16, attention: see `HuggingFaceMaskedLanguageModel`.
-    """
-
-    def __init__(
-        self,
-        config: PretrainingConfig,
-        encoder: FastTokenizer,
-        bfloat16: bool = False,
-        attention: str = "sdpa",
-    ):
-        assert family_of(config) == "Bert"
-        super().__init__(config, encoder, bfloat16, attention)
+    """A BERT that predicts the same words where its embeddings are perturbed, too."""
 
     def loss(self, *batch: Any) -> torch.Tensor:
         """Computes the loss of training, float32 [], with the arguments of `adversarial_losses`."""
