@@ -12,7 +12,6 @@ reads documents. docs/python.md is the manual. TensorFlow is imported when a mod
 from __future__ import annotations
 
 import functools
-import json
 import os
 import sys
 import warnings
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfbio.api import model_paths, results, streams
+from tfbio.api import changed_settings, model_paths, results, streams
 from tfbio.base import batched, file_paths, run_folders
 from tfbio.base.errors import UserError
 from tfbio.formats import annotation_formats
@@ -51,13 +50,13 @@ def load(path: str | os.PathLike, settings: Mapping[str, Any] | None = None) -> 
         trials; the `--model_dir` of a pretraining run; a folder of Hugging Face's with a fine-tuned
         model or an encoder; or the prefix or folder of a TensorFlow 1 checkpoint.
       settings: changed settings of a run, name -> value, such as `{"run.precision": "float32"}` or
-        `{"run.eval_batch_size": 8}`.
+        `{"run.eval_batch_size": 8}`. An encoder without a head takes those of `run` alone.
 
     Returns:
       A `Model`.
 
     Raises:
-      UserError: `path` has no such model, it cannot be read, or there is no such setting.
+      UserError: `path` has no such model, it cannot be read, or there is no such setting for it.
 
     Examples:
       >>> model = tfbio.load("out/bc5cdr_chem")
@@ -65,7 +64,8 @@ def load(path: str | os.PathLike, settings: Mapping[str, Any] | None = None) -> 
       ...     print(entity.text, entity.label, entity.start, entity.end)
       Imatinib Chemical 0 8
     """
-    return Model(os.fspath(path), dict(settings or {}))
+    with changed_settings.named_as_in_python():
+        return Model(os.fspath(path), dict(settings or {}))
 
 
 def read(paths: str | os.PathLike | Iterable[str | os.PathLike]) -> Iterator[Document]:
@@ -178,19 +178,13 @@ class Model:
     def __repr__(self) -> str:
         return f"tfbio.load({self.path!r})"
 
-    def _overrides(self) -> list[str]:
-        """Returns the changed settings as `--set` takes them."""
-        return [
-            f"{name}={value if isinstance(value, str) else json.dumps(value, default=_plain)}"
-            for name, value in self.settings.items()
-        ]
-
     def _load_fine_tuned(self) -> None:
         from tfbio.runs.predictor import Predictor
         from tfbio.weights import fine_tuned
 
         settings = fine_tuned.read_settings(self.path)
-        self.predictor = Predictor(self.path, settings, self._strategy, self._overrides())
+        overrides = changed_settings.overrides(self.settings)
+        self.predictor = Predictor(self.path, settings, self._strategy, overrides)
         self.encoder = self.predictor.inference.model.encoder
         self.tokenizer = self.predictor.tokenizer
         self._run = self.predictor.config.run
@@ -205,7 +199,9 @@ class Model:
         from tfbio.training import distribution, precision
         from tfbio.weights import checkpoint_settings, checkpoint_source, checkpoint_weights
 
-        self._run = config.load(FinetuningConfig, "", self._overrides()).run
+        overrides = changed_settings.overrides(self.settings)
+        self._run = config.load(FinetuningConfig, "", overrides).run
+        changed_settings.require_run_settings(self.settings, self.path)
         shape = checkpoint_settings.read_encoder_config(self.path)
         lower_case = checkpoint_settings.read_settings(self.path)["lower_case"]
         vocabulary = vocabularies.find_vocabulary(checkpoint_source.run_of(self.path))
@@ -391,10 +387,3 @@ def _graph_of(encoder: Encoder, form: Callable) -> Callable[[np.ndarray, np.ndar
             return tf.cast(encoder(ids, mask, tf.zeros_like(ids)), tf.float32)
 
     return vectors
-
-
-def _plain(value: Any) -> Any:
-    """Returns NumPy's number of a setting as Python's; raises a UserError for anything else."""
-    if not isinstance(value, np.generic):
-        raise UserError(f"tfbio.load: a setting cannot be a {type(value).__name__}.")
-    return value.item()

@@ -120,14 +120,26 @@ class TfbioNer:
         self.overwrite_ents = overwrite_ents
         self.alignment_mode = alignment_mode
         self._path = file_paths.absolute(given["path"])
+        self._is_unpacked = False
         self._settings: dict[str, Any] = given.get("settings", {})
         self._model: Model | None = None
         self._has_warned = False
         self._handle_error: Callable = util.raise_error
 
     def __getstate__(self) -> dict:
-        """Leaves out the model, which another process loads when it has a text."""
-        return {**self.__dict__, "_model": None}
+        """Leaves out the model, which another process loads when it has a text.
+
+        Files that `from_bytes` unpacked may not outlive this component, and are pickled, too.
+        """
+        files = _packed(self._path) if self._is_unpacked else None
+        return {**self.__dict__, "_model": None, "files": files}
+
+    def __setstate__(self, state: dict) -> None:
+        """Unpacks the files, if there are any, to a folder of its own."""
+        files = state.pop("files")
+        self.__dict__.update(state)
+        if files is not None:
+            self.from_bytes(files)
 
     def load(self) -> "Model":
         """Loads the model, unless it is loaded, and returns it.
@@ -257,7 +269,7 @@ class TfbioNer:
           path: the folder.
           exclude: not used.
         """
-        self._path, self._model = file_paths.absolute(path), None
+        self._path, self._model, self._is_unpacked = file_paths.absolute(path), None, False
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
@@ -265,10 +277,7 @@ class TfbioNer:
         with tempfile.TemporaryDirectory() as parent:
             folder = pathlib.Path(parent, "model")
             self.to_disk(folder)
-            files = sorted(path for path in folder.rglob("*") if path.is_file())
-            return srsly.msgpack_dumps(
-                {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
-            )
+            return _packed(folder)
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "TfbioNer":
         """Uses the copy of a model that `to_bytes` returned, and returns the component.
@@ -290,7 +299,17 @@ class TfbioNer:
                 )
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
-        return self.from_disk(folder)
+        self.from_disk(folder)
+        self._is_unpacked = True
+        return self
+
+
+def _packed(folder: str | os.PathLike) -> bytes:
+    """Returns the files of a folder as bytes."""
+    files = sorted(path for path in pathlib.Path(folder).rglob("*") if path.is_file())
+    return srsly.msgpack_dumps(
+        {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+    )
 
 
 def _span(doc: Doc, entity: "Entity", alignment_mode: str) -> Span | None:
@@ -318,7 +337,8 @@ def _entities_of(doc: Doc, key: str = "tfbio") -> list["Entity"]:
 
     Raises:
       KeyError: the component has not seen the document.
-      UserError: `doc.spans` has been changed since.
+      UserError: `doc.spans` has been changed since, or the document was joined from others or
+        read from JSON.
     """
     from tfbio.api.results import Entity
 
@@ -327,7 +347,9 @@ def _entities_of(doc: Doc, key: str = "tfbio") -> list["Entity"]:
     if not len(group) == len(offsets) == len(scores):
         raise UserError(
             f'doc.spans["{key}"] is no longer as tfbio_ner has set it, so the offsets of its spans '
-            "are not known: put what you choose of them under another key."
+            "are not known: put what you choose of them under another key. Doc.from_docs and "
+            "Doc.from_json lose the offsets: call the component on the new document, or save "
+            "documents in a DocBin."
         )
     return [
         Entity(doc.text[start:end], span.label_, start, end, score)

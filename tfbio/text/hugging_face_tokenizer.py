@@ -47,20 +47,46 @@ def read_lower_case(folder: str | os.PathLike) -> bool:
 
     Raises:
       TokenizerError: there is no vocabulary or more than one, it is damaged, the settings
-        contradict it, tokens were added to it, or the settings ask for a treatment of accents,
-        spaces or Chinese characters that tfbio lacks.
+        contradict it, tokens were added to it, or the tokenizer gives other ids than tfbio.
+      VocabularyError: a `tokenizer.json` that is used as it is cannot be compared, since the
+        vocabulary lacks a special token or has features that tfbio lacks.
       UserError: `config.json` has `architectures` in another form than in `transformers`.
     """
     vocabulary, name, content = _read_vocabulary(folder)
-    path = file_paths.at(folder, "tokenizer_config.json")
-    settings = _settings(path)
+    settings = _settings(file_paths.at(folder, "tokenizer_config.json"))
     tokenizer_checks.check_added_tokens(folder)
+    lower_case, of_words = False, False
     if name == "vocab.json":
         # The words of taggers have a space before them here, too.
         of_words = read_architecture(folder).endswith(TAGGER)
         tokenizer_checks.check_byte_bpe(folder, settings, of_words)
-        return False  # byte-level BPE encodes bytes as they are
+    else:
+        lower_case = _lower_case(folder, settings, vocabulary, name, content)
+        tokenizer_checks.check_wordpiece(folder, settings, lower_case)
+    if name == "vocab.model":
+        model = sentencepiece_model.ModelProto.FromString(content)
+        tokenizer_checks.check_sentencepiece(folder, settings, model, lower_case)
+    tokenizer_checks.check_ids(folder, settings, vocabulary, lower_case, of_words)
+    return lower_case
+
+
+def _lower_case(
+    folder: str | os.PathLike, settings: dict, vocabulary: Path, name: str, content: bytes
+) -> bool:
+    """Returns whether text is lower-cased.
+
+    Args:
+      folder: see `read_lower_case`.
+      settings: the content of `tokenizer_config.json`.
+      vocabulary: the vocabulary's file.
+      name: `vocab.model` or `vocab.txt`.
+      content: its content.
+
+    Raises:
+      TokenizerError: see `read_lower_case`.
+    """
     tokens, folds = _tokens_of_text(vocabulary, name, content)
+    path = file_paths.at(folder, "tokenizer_config.json")
     lower_case = settings.get("do_lower_case")
     if lower_case is None:
         path = file_paths.at(folder, vocabularies.TOKENIZER_JSON)
@@ -70,19 +96,11 @@ def read_lower_case(folder: str | os.PathLike) -> bool:
             f"{path} lower-cases text or not by {json.dumps(lower_case)}: it must be true or false."
         )
     if lower_case is None:
-        lower_case = not vocabularies.is_cased(tokens)
-        tokenizer_checks.check_wordpiece(folder, settings, lower_case)
-        return lower_case
+        return not vocabularies.is_cased(tokens)
     if problem := vocabularies.case_contradiction(vocabulary, tokens, lower_case, folds):
         raise TokenizerError(
             f"{folder}: do_lower_case is {str(lower_case).lower()}, but {problem}: set it to "
             f"{str(not lower_case).lower()} in {path}."
-        )
-    tokenizer_checks.check_wordpiece(folder, settings, lower_case)
-    keeps = name == "vocab.model" and not folds  # so that `keep_accents` counts
-    if lower_case and keeps and settings.get("keep_accents"):
-        raise TokenizerError(
-            f"{path} has keep_accents = true: text in lower case can only be without accents."
         )
     return lower_case
 

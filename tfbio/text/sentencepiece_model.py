@@ -210,7 +210,9 @@ def tokenizer(
     """Makes a tokenizer of `tokenizers`, which knows tokens' offsets, from a SentencePiece model.
 
     It cuts words one by one, as the library does. If two ways to cut a word are equally likely to
-    the last bit, such as "66" + "6" and "6" + "66", the library may take the other one.
+    the last bit, such as "66" + "6" and "6" + "66", the library may take the other one. As for
+    `transformers`, but not for the library, U+0085 is a space, and so is other whitespace that the
+    model's normalizer keeps. The Hangul that `albert_normalizers` decompose stays so, too.
 
     Args:
       model: the model.

@@ -126,6 +126,8 @@ def load_tokenizer(
 ) -> Tokenizer:
     """Makes the tokenizer with offsets of a vocabulary file, with the ids of `load_fast_tokenizer`.
 
+    With SentencePiece a few characters have others: see `sentencepiece_model.tokenizer`.
+
     Args:
       path: `*.txt`, `*.model`, `*.json` (with `merges.txt` beside it) or `tokenizer.json`.
       lower_case: whether to lower-case text first, as in `load_fast_tokenizer`; byte-level BPE

@@ -178,10 +178,18 @@ def test_a_tagger_of_hugging_face_with_settings(tmp_path):
         tag != "O" and (tag[0] == "B" or before[2:] != tag[2:])
         for before, tag in zip(["O", *tags], tags, strict=False)
     )
-    with pytest.raises(UserError, match="evil_batch_size"):
+    with pytest.raises(UserError, match=r"^tfbio.load: unknown setting 'run.evil_batch_size'"):
         tfbio.load(tmp_path, {"run.evil_batch_size": 1})
     with pytest.raises(UserError, match="a setting cannot be a set"):
         tfbio.load(tmp_path, {"run.eval_batch_size": {1}})
+
+
+def test_settings_that_an_encoder_cannot_have_are_named():
+    with pytest.raises(UserError, match="^tfbio.load: 'sequence_length' cannot be changed, since"):
+        tfbio.load(MINILM, {"sequence_length": 16})
+    with pytest.raises(UserError, match="^tfbio.load: unknown setting 'run.nope'; the nearest is"):
+        tfbio.load(MINILM, {"run.nope": 1})
+    assert tfbio.load(MINILM, {"run": {"eval_batch_size": 7}})._run.eval_batch_size == 7
 
 
 def test_what_is_no_model_is_named(tmp_path, monkeypatch):

@@ -18,6 +18,7 @@ from tests import forked
 from tests.conftest import ROOT
 from tfbio.base.errors import UserError
 from tfbio.export import onnx_model
+from tfbio.text import hugging_face_tokenizer, tokenization
 
 PAGE = ROOT / "docs" / "checkpoints.md"
 # For each architecture: the labels, the inputs, and the outputs with their dimensions.
@@ -115,24 +116,14 @@ def test_the_command_writes_an_encoder(shallow_encoder, sentences, tmp_path):
     np.testing.assert_allclose(hidden[mask == 1], np.concatenate(vectors), rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize("labels", [["O", "B-Drug", "I-Drug", "B-Gene", "I-Gene"], ["O", "B", "I"]])
-def test_the_client_of_the_manual_finds_the_entities(
-    labels, make_trial, sentences, tmp_path, monkeypatch
-):
-    trial, _ = make_trial(
-        "tagging",
-        labels,
-        {"words": "punctuation"},
-        common={"sequence_length": 64},
-    )
+def assert_client_finds_the_entities(model, sentences, monkeypatch, tmp_path):
+    """Runs the client of the manual on out/onnx, against a model of `tfbio.load`."""
     monkeypatch.chdir(tmp_path)
-    onnx_model.write(trial, "out/onnx")
     text = PAGE.read_text(encoding="utf-8")
     (client,) = re.findall(r"```python\n(import json\n.*?)```", text, re.DOTALL)
     names = {}
     exec(client, names)
-    model, splitter = tfbio.load(trial), splitters.load("biosenter")
-    tokenizer = names["tokenizer"]
+    splitter, tokenizer = splitters.load("biosenter"), names["tokenizer"]
     chosen = [own[0] for own in splitter(sentences[:150]) if len(own) == 1]
     chosen.append("Aspirin \ufffd 5 mg of imatinib.")  # of the second word BERT leaves nothing
     # Longer ones are seen in windows.
@@ -148,6 +139,44 @@ def test_the_client_of_the_manual_finds_the_entities(
         ties += [sentence] * (np.diff(best[..., -2:]) < 1e-4).any()
         assert ties and ties[-1] == sentence, (own, expected)
     assert len(chosen) > 100 and found > 100 and len(ties) <= 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "scheme"),
+    [
+        (["O", "B-Drug", "I-Drug", "B-Gene", "I-Gene"], "BIO"),
+        (["O", "B-Drug", "I-Drug", "B-Gene", "I-Gene"], "BIOUL"),
+        (["O", "B", "I"], "BIO"),
+        (["O", "B", "I"], "BIOUL"),
+    ],
+)
+def test_the_client_of_the_manual_finds_the_entities(
+    labels, scheme, make_trial, sentences, tmp_path, monkeypatch
+):
+    words = {"words": "punctuation"}
+    common = {"sequence_length": 64}
+    trial, _ = make_trial("tagging", labels, words, common=common, scheme=scheme)
+    onnx_model.write(trial, str(tmp_path / "out" / "onnx"))
+    assert_client_finds_the_entities(tfbio.load(trial), sentences, monkeypatch, tmp_path)
+
+
+def test_the_client_of_the_manual_finds_the_entities_of_a_roberta(
+    vocabulary_of_kind, sentences, tmp_path, monkeypatch
+):
+    folder, vocabulary = tmp_path / "theirs", vocabulary_of_kind["byte_bpe"]
+    own = tokenization.load_tokenizer(vocabulary)
+    hugging_face.make(
+        folder,
+        "RobertaForTokenClassification",
+        hugging_face.TAGS,
+        vocab_size=own.vocab_size,
+        pad_token_id=own.pad_id,
+        max_position_embeddings=80,
+    )
+    (folder / "vocab.txt").unlink()
+    hugging_face_tokenizer.write(folder, vocabulary, False, 1, 64, of_words=True)
+    onnx_model.write(str(folder), str(tmp_path / "out" / "onnx"))
+    assert_client_finds_the_entities(tfbio.load(folder), sentences, monkeypatch, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,17 @@
 
 import contextlib
 import json
+import re
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 
 import pytest
 
+from tests.conftest import ROOT
 from tfbio.base.errors import UserError
 from tfbio.serving import server
 
@@ -118,6 +123,36 @@ def test_what_has_begun_is_answered_before_the_server_ends(serve):
         for connection in (computed, sent):
             answer = read_all(connection)
             assert answer.startswith(b"HTTP/1.1 200 ") and answer.endswith(b'{"entities":[[]]}')
+
+
+# A command as `tfbio.serve`, with a model that takes a minute.
+SLOW = """
+import time
+from tfbio.base import cli
+from tfbio.serving import application, limits, server
+def compute(texts):
+    print("computing", flush=True)
+    time.sleep(60)
+def main(argv):
+    app, batcher = application.make(compute, limits.RequestLimits())
+    server.make(app, limits.RequestLimits()).serve_on(server.open_socket("127.0.0.1", 0))
+    batcher.close()
+cli.run(main)
+"""
+
+
+def test_a_second_ctrl_c_ends_the_command_in_a_slow_batch(running):
+    with running([sys.executable, "-c", SLOW], cwd=ROOT, stdout=subprocess.PIPE, text=True) as slow:
+        port = int(re.search(r":(\d+): listening", slow.stdout.readline())[1])
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+            connection.sendall(HEADERS + BODY)
+            assert slow.stdout.readline() == "computing\n"
+            slow.send_signal(signal.SIGINT)
+            with pytest.raises(subprocess.TimeoutExpired):
+                slow.wait(1)
+            slow.send_signal(signal.SIGINT)
+            assert slow.communicate(timeout=30)[0] == "interrupted: ended at once\n"
+        assert slow.returncode == 130
 
 
 def test_a_port_or_interface_that_cannot_be_had_is_named():

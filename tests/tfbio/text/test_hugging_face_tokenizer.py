@@ -159,7 +159,8 @@ def test_whether_text_is_lower_cased(tmp_path):
     write_vocabulary(tmp_path, "the", do_lower_case=True, strip_accents=None)
     assert hugging_face_tokenizer.read_lower_case(tmp_path) is True
     # Of one that says nothing in its settings, tokenizer.json may.
-    write_vocabulary(tmp_path, "the", "The", *map(str, range(200)))
+    words = ["the", "The", *map(str, range(200))]
+    write_vocabulary(tmp_path, *words, tokenizer_class="BertTokenizer")
     normalizer = {"type": "BertNormalizer", "lowercase": True}
     (tmp_path / "tokenizer.json").write_text(json.dumps({"normalizer": normalizer}))
     assert hugging_face_tokenizer.read_lower_case(tmp_path) is True

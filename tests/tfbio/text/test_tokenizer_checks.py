@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from data_prep.sentences import vocabulary_training
 from tfbio.text import hugging_face_tokenizer, special_tokens
 from tfbio.text.tokenizer_checks import TokenizerError
 
@@ -50,35 +51,153 @@ def test_added_tokens_of_an_older_version_are_named(saved):
         ({"strip_accents": False}, "strip_accents is false"),
     ],
 )
-@pytest.mark.parametrize("in_config", [True, False])
-def test_accents_and_chinese_characters_are_berts(saved, settings, words, in_config):
-    folder = saved(**settings)
-    config = json.loads((folder / "tokenizer_config.json").read_text())
-    for name in settings:
-        assert name in config
-        if not in_config:
-            del config[name]
-    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+def test_accents_and_chinese_characters_are_berts(saved, settings, words):
     with pytest.raises(TokenizerError, match=words):
-        hugging_face_tokenizer.read_lower_case(folder)
+        hugging_face_tokenizer.read_lower_case(saved(**settings))
+
+
+def part(part_type, **settings):
+    """A part of a `tokenizer.json`."""
+    return {"type": part_type, **settings}
+
+
+BERTS = part(
+    "BertNormalizer",
+    clean_text=True,
+    handle_chinese_chars=True,
+    strip_accents=None,
+    lowercase=True,
+)
+NO_CHINESE = BERTS | {"handle_chinese_chars": False}
+WORDS_AND_DIGITS = [part("BertPreTokenizer"), part("Digits", individual_digits=True)]
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True}}, "add_prefix_space"),
+        ({"pre_tokenizer": part("Whitespace")}, r"'\(IL-2\)"),
+        ({"pre_tokenizer": part("Sequence", pretokenizers=WORDS_AND_DIGITS)}, "'p', '5', '3'"),
+        (
+            {"normalizer": part("Sequence", normalizers=[part("NFC"), part("Lowercase")])},
+            r"caf\\xe9",
+        ),
+        ({"normalizer": part("Sequence", normalizers=[NO_CHINESE])}, r"drug\\u4e2d"),
+        ({"normalizer": BERTS | {"strip_accents": False}}, r"caf\\xe9"),
+        ({"normalizer": BERTS | {"clean_text": False}}, r"\\x00"),
+    ],
+)
+def test_a_tokenizer_json_with_other_ids_is_refused(change, words, tmp_path):
+    """If `transformers` takes it as it is, and not if it makes BERT's tokenizer of it."""
+    import transformers
+
+    text = "(il-2), 10mg caf\u00e9 drug\u4e2da a\u0000b"
+    tokens = [*WORDS, *"(),-0123456789", *(f"##{digit}" for digit in "0123456789")]
+    tokens += ["il", "mg", "##mg", "caf", "cafe", "##e", "##\u00e9", "drug", "##b"]
+    vocab = {token: number for number, token in enumerate([*tokens, "b", "\u4e2d"])}
+    content = {
+        "version": "1.0",
+        "added_tokens": [],
+        "normalizer": BERTS,
+        "pre_tokenizer": part("BertPreTokenizer"),
+        "model": part(
+            "WordPiece",
+            vocab=vocab,
+            unk_token="[UNK]",
+            continuing_subword_prefix="##",
+            max_input_chars_per_word=100,
+        ),
+    }
+    names = dict(zip(("pad", "unk", "cls", "sep", "mask"), WORDS, strict=False))
+    settings = {f"{role}_token": token for role, token in names.items()}
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
+
+    def write(changed, class_name):
+        (tmp_path / "tokenizer.json").write_text(json.dumps(content | changed))
+        (tmp_path / "tokenizer_config.json").write_text(
+            json.dumps(settings | {"tokenizer_class": class_name})
+        )
+
+    def ids(tokenizer):
+        return tokenizer(text, add_special_tokens=False)["input_ids"]
+
+    write({}, "PreTrainedTokenizerFast")
+    assert hugging_face_tokenizer.read_lower_case(tmp_path)
+    as_bert = ids(transformers.AutoTokenizer.from_pretrained(tmp_path))
+    for class_name in ("BertTokenizer", "ElectraTokenizerFast"):
+        write(change, class_name)
+        assert hugging_face_tokenizer.read_lower_case(tmp_path)
+        assert ids(transformers.AutoTokenizer.from_pretrained(tmp_path)) == as_bert
+    write(change, "PreTrainedTokenizerFast")
+    assert ids(transformers.AutoTokenizer.from_pretrained(tmp_path)) != as_bert
+    with pytest.raises(TokenizerError, match=rf"tokenizer.json makes .*{words}.*, and tfbio"):
+        hugging_face_tokenizer.read_lower_case(tmp_path)
+
+
+def test_a_tokenizer_json_that_is_none_is_refused(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    (tmp_path / "tokenizer.json").write_text('{"normalizer": {"type": "Folds"}}')
+    with pytest.raises(TokenizerError, match=r"tokenizer.json is no tokenizer \("):
+        hugging_face_tokenizer.read_lower_case(tmp_path)
+
+
+DIGITS = [
+    part("Digits", individual_digits=True),
+    part("ByteLevel", add_prefix_space=False, trim_offsets=True, use_regex=True),
+]
+SPACES = [
+    part("Split", pattern={"String": " "}, behavior="MergedWithNext", invert=False),
+    part("ByteLevel", add_prefix_space=False, trim_offsets=True, use_regex=False),
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {"pre_tokenizer": part("ByteLevel", add_prefix_space=True, trim_offsets=True)},
+            r"makes .* and tfbio",
+        ),
+        ({"pre_tokenizer": part("Sequence", pretokenizers=DIGITS)}, r"makes .* and tfbio"),
+        ({"pre_tokenizer": part("Sequence", pretokenizers=SPACES)}, r"makes .* and tfbio"),
         ({"normalizer": {"type": "Lowercase"}}, "tokenizer.json normalizes text by Lowercase"),
     ],
 )
-def test_byte_level_bpe_changes_no_text(vocabulary_of_kind, tmp_path, change, words):
+@pytest.mark.parametrize("class_name", [None, "PreTrainedTokenizerFast"])
+def test_byte_level_bpe_changes_no_text(vocabulary_of_kind, tmp_path, class_name, change, words):
     folder = tmp_path / "saved"
     hugging_face_tokenizer.write(folder, vocabulary_of_kind["byte_bpe"], False, 1, 77)
     assert hugging_face_tokenizer.read_lower_case(folder) is False
-    (folder / "tokenizer_config.json").unlink()
+    settings = {"tokenizer_class": class_name}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     path = folder / "tokenizer.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(TokenizerError, match=words):
         hugging_face_tokenizer.read_lower_case(folder)
+
+
+@pytest.mark.parametrize("keep_accents", [True, False])
+def test_albert_s_rules_are_for_text_in_lower_case(
+    sentences, tmp_path, keep_accents, sentencepiece_for_transformers
+):
+    """ALBERT's class has them for any text, and so has the `tokenizer.json` that it writes."""
+    import transformers
+
+    trained = vocabulary_training.train_sentencepiece(sentences, "unigram", 1500, lower_case=False)
+    (tmp_path / "spiece.model").write_bytes(trained[0])
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "albert"}))
+    settings = {"do_lower_case": False, "keep_accents": keep_accents}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    with pytest.raises(TokenizerError, match="AlbertTokenizer, which changes quotation marks"):
+        hugging_face_tokenizer.read_lower_case(tmp_path)
+    theirs = transformers.AlbertTokenizer.from_pretrained(tmp_path, **settings)
+    theirs.save_pretrained(tmp_path)
+    (tmp_path / "spiece.model").unlink()
+    with pytest.raises(TokenizerError, match="AlbertTokenizer, which changes quotation marks"):
+        hugging_face_tokenizer.read_lower_case(tmp_path)
+    settings |= {"tokenizer_class": "PreTrainedTokenizerFast"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    with pytest.raises(TokenizerError, match=r"tokenizer.json makes .*, and tfbio"):
+        hugging_face_tokenizer.read_lower_case(tmp_path)
 
 
 def test_a_few_capitals_make_no_cased_vocabulary(tmp_path):
