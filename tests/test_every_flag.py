@@ -173,7 +173,7 @@ PAIRS = [
     ("run_finetuning.py", "--output=new.jsonl", "--output does not go with --mode=train"),
     ("run_finetuning.py", "--format=brat", "--format does not go with --mode=train"),
     ("run_finetuning.py", "--estimate_for=v100", "--estimate_for goes with --dry_run"),
-    ("run_finetuning.py", "--dry_run --sweep=seed=1,2", "--dry_run goes without --sweep"),
+    ("run_finetuning.py", "--dry_run --sweep=learning_rate=1,2", "--dry_run goes without --sweep"),
     (
         "run_finetuning.py",
         '--dry_run --hparams={"sweep":{"learning_rate":[1,2]}}',
@@ -186,8 +186,12 @@ PAIRS = [
         "--stop_as sets num_train_epochs: leave out its --set",
     ),
     ("run_finetuning.py", "--sweep=seed=1 --sweep=seed=2", "--sweep seed=... is given twice"),
-    ("run_finetuning.py", "--sweep=seed=1,2", "--sweep seed=...: give --seeds=N"),
-    ("run_finetuning.py", "--sweep=seed=1,2 --set=seed=3", "seed has a --sweep, and a --set"),
+    ("run_finetuning.py", "--sweep=num_trials=1,2", "--sweep num_trials=...: give --seeds=N"),
+    (
+        "run_finetuning.py",
+        "--sweep=learning_rate=1,2 --set=learning_rate=3",
+        "learning_rate has a --sweep, and a --set",
+    ),
     ("run_finetuning.py", "--seeds=2 --set=num_trials=3", "num_trials has a --set, and --seeds"),
     ("run_finetuning.py", "--set=early_stopping_patience=2", "it goes with eval_every_steps"),
     ("run_finetuning.py", "--set=gradient_clip_groups=8", "it goes with loss_reduction = sum"),
