@@ -236,7 +236,7 @@ class _Recorder:
     """An onnxruntime session that keeps the last outputs."""
 
     def __init__(self, session: Any):
-        self._session = session
+        self._session, self.get_inputs = session, session.get_inputs
         self.outputs: list[np.ndarray] = []
 
     def run(self, *arguments: Any) -> list[np.ndarray]:
