@@ -38,7 +38,7 @@ class Shape:
 
     @property
     def has_loss_of_labels(self) -> bool:
-        """Whether `transformers` has a model that computes the loss from labels."""
+        """True if a model of `transformers` computes the loss from labels."""
         own = self.settings
         is_more = own.adversarial.weight or own.distillation.has_teacher
         return own.objective == "mlm" and not is_more

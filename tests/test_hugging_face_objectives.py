@@ -168,7 +168,7 @@ def test_both_engines_train_in_both_formats(small_shapes, vocab_file, monkeypatc
 
 
 def test_a_step_costs_three_passes_or_a_teacher_more():
-    """What the share of the peak is computed from, beside that of the model alone."""
+    """The share of the peak is computed from these, held against the model alone."""
     flops = {
         name: objective_cost.example_flops(SHAPES[name].config(30_522), 128)
         for name in (

@@ -205,7 +205,7 @@ PMC_COPY = f"""<article><front><article-meta><article-id pub-id-type="pmc">77</a
 @pytest.mark.parametrize("by", ["excluded_by_id", "retracted"])
 @pytest.mark.parametrize("numbers", [(111, 222), (222, 111)])
 def test_copies_of_an_article_that_is_left_out_are_left_out(tmp_path, by, numbers):
-    """By its id or as retracted: under another PMID, and in a full text without a PMID."""
+    """They go with an article left out by its id or as retracted, whatever their own id is."""
     left_out, copy = numbers
     parts = {number: article(number, f"no {number}", COPIED) for number in numbers}
     (tmp_path / "ids.txt").write_text(f"{left_out if by == 'excluded_by_id' else 333}\n")

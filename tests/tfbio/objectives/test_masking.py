@@ -60,7 +60,7 @@ def hidden_places(masked):
 
 
 def targets(batch):
-    """How many tokens of each row `mask_prob` asks for, without a limit; int [B]."""
+    """Counts the tokens of each row that `mask_prob` asks for, without a limit; int [B]."""
     tokens = batch[1].numpy().sum(axis=1)
     return np.maximum(np.round(tokens.astype(np.float32) * np.float32(0.15)), 1).astype(int)
 

@@ -127,7 +127,7 @@ def test_a_device_that_cannot_compute_in_a_runs_precision_does_not_change_it(
 
 
 def test_what_later_phases_were_trained_on_stays_recorded(shallow, examples_folder, tmp_path):
-    """Where a command with an earlier `run.stop_at_step` reads the first phase alone."""
+    """A command with an earlier `run.stop_at_step` reads the first phase alone."""
     (only,) = pretraining_data.find_examples(
         [str(examples_folder)], [64], shallow.encoder.vocab_size
     )
