@@ -12,8 +12,8 @@ from scripts import commands
 
 SAVES_AFTER_CTRL_C = """
 import pathlib, sys, time
-print("ready", flush=True)
 try:
+    print("ready", flush=True)  # within, since Ctrl-C follows at once
     time.sleep(60)
 except KeyboardInterrupt:
     time.sleep(1)
