@@ -284,7 +284,7 @@ p._work(None, p.Loading("model", ()), 1)
 def test_a_process_that_dies_loses_its_file_alone(
     trial, inputs, cpu, tmp_path, monkeypatch, capsys, precision
 ):
-    """Two processes; the one that is first to annotate something is killed."""
+    """Two processes; the one that takes the first file is killed with it."""
     overrides = (f"run.precision={precision}",)
     workers, killed = [], []
 
@@ -293,17 +293,18 @@ def test_a_process_that_dies_loses_its_file_alone(
             super().__init__(*arguments)
             workers.append(self)
 
-    class Run(annotation._Run):
-        def progress(self, job, documents):
-            if not killed:
-                (worker,) = [each for each in workers if each.job is job]
-                os.kill(worker._process.pid, signal.SIGKILL)
-                killed.append(job.path)
-            super().progress(job, documents)
+        def next_job(self, queue):
+            first = not killed
+            if first:
+                os.kill(self._process.pid, signal.SIGSTOP)  # else it might be done before it dies
+            more = super().next_job(queue)
+            if first:
+                killed.append(self.job.path)
+                os.kill(self._process.pid, signal.SIGKILL)
+            return more
 
     with monkeypatch.context() as patch:
         patch.setattr(annotation_processes, "_Worker", Worker)
-        patch.setattr(annotation, "_Run", Run)
         with pytest.raises(UserError, match=r"a process died at \S+ \(exit code -9\)") as error:
             annotation.annotate(
                 AnnotationSettings(trial, compress=True, overrides=overrides),
