@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
+from tests import untuned
 from tests.hugging_face import save_model, small_model
 from tests.tfbio.objectives.test_sentence_pairs import (
     PAIRS,
@@ -267,7 +268,7 @@ def trainer_of(strategy, settings, first=0, dropout=0.0, **run):
         "segment_ids": np.zeros_like(mask),
     }
     data = tf.data.Dataset.from_tensor_slices(batch).batch(8, drop_remainder=True).skip(first)
-    trainer.train_dataset = strategy.experimental_distribute_dataset(data)
+    trainer.train_dataset = untuned.distribute(strategy, data)
     return trainer
 
 

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
+from tests import untuned
 from tests.hugging_face import padded_batch, save_model, small_model
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives import distillation
@@ -281,8 +282,8 @@ def steps(strategy, settings=BIO_LM, with_teacher=True, dropout=0.0, **run):
         "segment_ids": (np.arange(12) >= lengths // 2).astype(np.int32) * mask,
     }
     data = tf.data.Dataset.from_tensor_slices(batch).batch(16, drop_remainder=True)
-    trainer.train_dataset = strategy.experimental_distribute_dataset(data.repeat())
-    trainer.eval_dataset = strategy.experimental_distribute_dataset(data)
+    trainer.train_dataset = untuned.distribute(strategy, data.repeat())
+    trainer.eval_dataset = untuned.distribute(strategy, data)
     logged = [trainer.train(1) for _ in range(3)]
     logged = [
         {name: float(x) for name, x in each.items()} for each in (*logged, trainer.evaluate())

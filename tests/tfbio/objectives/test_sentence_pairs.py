@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import untuned
 from tests.hugging_face import padded_batch, save_model, small_model
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
@@ -215,9 +216,8 @@ def step(strategy, batch_size, groups=1, steps=1, **run):
         "label": np.sort(rng.integers(0, 2, batch_size)).astype(np.int32),
     }
     data = tf.data.Dataset.from_tensor_slices(batch).repeat()
-    trainer.train_dataset = strategy.experimental_distribute_dataset(
-        data.batch(batch_size, drop_remainder=True)
-    )
+    data = data.batch(batch_size, drop_remainder=True)
+    trainer.train_dataset = untuned.distribute(strategy, data)
     logged = [trainer.train(1) for _ in range(steps)]
     weights = [variable.numpy() for variable in trainer.model.trainable_variables]
     return [{name: float(x) for name, x in each.items()} for each in logged], weights
