@@ -144,11 +144,9 @@ def pretraining_logits(
       tokens] and, if there is a generator, its logits of words [texts, tokens, vocab_size]. Else:
       the logits of words and, if there is a head of sentence pairs, its logits [texts, 2].
     """
-    ids = inputs[0]
-    everywhere = tf.tile(tf.range(ids.shape[1])[tf.newaxis], [ids.shape[0], 1])
 
     def word_scores(encoder: Encoder, head: MaskedLanguageModelHead) -> tf.Tensor:
-        return head(encoder(*inputs), everywhere, encoder.embeddings.word)
+        return head(encoder(*inputs), encoder.embeddings.word)
 
     if isinstance(model, Electra):
         values = [model.discriminate(model.encoder(*inputs))]

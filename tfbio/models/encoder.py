@@ -161,7 +161,7 @@ class Encoder(keras.layers.Layer):
                 config.hidden_size, config.layer_norm_eps, "final/LayerNorm"
             )
 
-    def call(
+    def call(  # noqa: PLR0913  what a batch has, and three ways to encode it
         self,
         input_ids: tf.Tensor,
         input_mask: tf.Tensor,
@@ -170,6 +170,7 @@ class Encoder(keras.layers.Layer):
         position_ids: tf.Tensor | None = None,
         seed: tf.Tensor | None = None,
         perturbation: Perturbation | None = None,
+        rows: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Encodes a batch of examples: computes the encoder's output vector of each token.
 
@@ -183,10 +184,13 @@ class Encoder(keras.layers.Layer):
             without, each example is one document.
           seed: int32 [2], keys the dropout masks; None for evaluation.
           perturbation: a change of the embeddings; None for none.
+          rows: int32 [n], the tokens whose output is wanted, counted over all examples laid end to
+            end; None for all. Where `target.leaves_rows_out`, the last layer computes what follows
+            its attention for these alone.
 
         Returns:
-          [batch, length, hidden_size], in the compute dtype of Keras' policy (float32 or bfloat16
-          in a run).
+          [batch, length, hidden_size], or [n, hidden_size], in the compute dtype of Keras' policy
+          (float32 or bfloat16 in a run).
         """
         batch, length = shape_of(input_ids)
         layers = self.transformer_layers
@@ -210,10 +214,17 @@ class Encoder(keras.layers.Layer):
             hidden = tpu_layers.run(self.config, layers, hidden, attention_bias, layer_seeds)
         else:
             none = [None] * len(layers)
-            for layer, seeds in zip(layers, layer_seeds or none, strict=True):
+            *lower, (last, of_last) = zip(layers, layer_seeds or none, strict=True)
+            for layer, seeds in lower:
                 hidden = layer(hidden, attention_bias, seeds=seeds)
+            read = rows if target.leaves_rows_out() else None
+            hidden = last(hidden, attention_bias, seeds=of_last, rows=read)
+        if rows is not None and not target.leaves_rows_out():
+            hidden = tf.gather(hidden, rows)
         if self.final_norm is not None:
             hidden = self.final_norm(hidden)
+        if rows is not None:
+            return hidden
         return tf.reshape(hidden, [batch, length, self.config.hidden_size])
 
     def layer_depth(self, variable: tf.Variable) -> int:

@@ -5,7 +5,9 @@ TensorFlow is not imported here, as that alone takes longer than the answer.
 FLOPs are those of a step's matrix products, a multiplication with its addition as two. The backward
 pass counts as twice the forward one, for each product has two gradients. Words are scored at the
 masked positions only, padding counts like other tokens, and look-ups and element-wise operations
-count as nothing. A test holds the count equal to PyTorch's for Hugging Face's ELECTRA.
+count as nothing. The last layer counts whole, though CPUs and GPUs leave out of it what is not read
+(see `target.leaves_rows_out`). A test holds the count equal to PyTorch's for Hugging Face's
+ELECTRA.
 """
 
 from __future__ import annotations

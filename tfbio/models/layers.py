@@ -65,6 +65,7 @@ class TransformerLayer(keras.layers.Layer):
         hidden: tf.Tensor,
         attention_bias: tf.Tensor,
         seeds: Sequence[tf.Tensor] | None = None,
+        rows: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Computes one Transformer layer (Vaswani et al., 2017, section 3.1, as BERT has it).
 
@@ -75,29 +76,37 @@ class TransformerLayer(keras.layers.Layer):
           attention_bias: [batch, 1, 1 or length, length], added to the scores; the dtype of
             `hidden`.
           seeds: int32 [2] for each of the three dropouts; None for no dropout.
+          rows: int32 [n], the rows whose output is wanted; None for all. What follows attention is
+            computed for these alone.
 
         Returns:
-          [batch * length, hidden_size], of the dtype of `hidden`.
+          [batch * length, hidden_size], or [n, hidden_size], of the dtype of `hidden`.
         """
         attention_seed, first_seed, second_seed = [None] * 3 if seeds is None else seeds
 
         def attend(hidden: tf.Tensor) -> tf.Tensor:
             context = self._attend(hidden, attention_bias, attention_seed)
+            context = context if rows is None else tf.gather(context, rows)
             return dropout(self.attention_output(context), self.hidden_dropout_prob, first_seed)
 
         def transform(hidden: tf.Tensor) -> tf.Tensor:
             inner = self.activation(self.intermediate(hidden), in_training=seeds is not None)
             return dropout(self.output_dense(inner), self.hidden_dropout_prob, second_seed)
 
-        hidden = self._with_residual(attend, self.attention_norm, hidden)
+        hidden = self._with_residual(attend, self.attention_norm, hidden, rows)
         return self._with_residual(transform, self.output_norm, hidden)
 
     def _with_residual(
-        self, sublayer: Callable[[tf.Tensor], tf.Tensor], norm: LayerNorm, hidden: tf.Tensor
+        self,
+        sublayer: Callable[[tf.Tensor], tf.Tensor],
+        norm: LayerNorm,
+        hidden: tf.Tensor,
+        rows: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        if self.layer_norm_first:
-            return hidden + sublayer(norm(hidden))
-        return norm(hidden + sublayer(hidden))
+        """Adds a sub-layer's output to its input, whose rows it may have less of."""
+        added = sublayer(norm(hidden) if self.layer_norm_first else hidden)
+        total = added + (hidden if rows is None else tf.gather(hidden, rows))
+        return total if self.layer_norm_first else norm(total)
 
     def _attend(
         self, hidden: tf.Tensor, attention_bias: tf.Tensor, seed: tf.Tensor | None

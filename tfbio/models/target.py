@@ -87,6 +87,15 @@ def is_onednn_prediction() -> bool:
     return _of_thread.is_onednn_prediction and not _is_tpu
 
 
+def leaves_rows_out() -> bool:
+    """Returns True if an encoder's last layer leaves out the tokens whose output is not read.
+
+    False for a TPU, whose layers are one loop, and for a mesh, where a device has but some of the
+    examples.
+    """
+    return not (_is_tpu or _is_mesh)
+
+
 def is_cpu() -> bool:
     """Returns True if layers may take a form that is better on CPUs alone.
 

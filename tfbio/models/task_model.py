@@ -80,6 +80,12 @@ class TaskModel(keras.layers.Layer):
         return self.head_config.of_tokens
 
     @property
+    def _reads_first_alone(self) -> bool:
+        """True if the encoder's output for the first token of each text is all that is read."""
+        of_texts = not self.of_tokens and self.head_config.pooling == "first"
+        return of_texts and self.lstm is None
+
+    @property
     def head_layers(self) -> dict[str, keras.layers.Layer]:
         """The layers that a task's head may take from another task's, by their attributes' names.
 
@@ -116,6 +122,7 @@ class TaskModel(keras.layers.Layer):
         if seed is not None:
             encoder_seed, head_seed = randomness.split(seed, 2)
         document_ids = batch["document_ids"]
+        of_first = self._reads_first_alone
         output = self.encoder(
             batch["input_ids"],
             tf.cast(document_ids > 0, tf.int32),
@@ -123,6 +130,7 @@ class TaskModel(keras.layers.Layer):
             document_ids,
             batch["position_ids"],
             seed=encoder_seed,
+            rows=batch["first"] if of_first else None,
         )
         output = tf.cast(output, precise_dtype())
         if self.lstm is not None:
@@ -130,7 +138,7 @@ class TaskModel(keras.layers.Layer):
         vectors = tf.reshape(output, [-1, output.shape[-1]])
         if isinstance(self.head, SpanHead):  # which has no dropout of its own
             return self.head(vectors, batch, is_training=seed is not None)
-        if not self.of_tokens:
+        if not self.of_tokens and not of_first:
             vectors = self._pool(vectors, batch)
         logits = self.head_logits(vectors, head_seed)
         if self.transitions is not None:
@@ -160,10 +168,9 @@ class TaskModel(keras.layers.Layer):
         pooling = self.head_config.pooling
         if pooling in ENTITY_POOLINGS:
             return entity_pooling.pool(vectors, batch, mean=pooling == "mention_mean")
-        if pooling == "first" and self.lstm is not None:
-            return self.lstm.last_states(vectors, batch["document_ids"], batch["first"])
         if pooling == "first":
-            return tf.gather(vectors, batch["first"])
+            assert self.lstm is not None
+            return self.lstm.last_states(vectors, batch["document_ids"], batch["first"])
         (texts,) = shape_of(batch["first"])
         text = tf.reshape(batch["document_ids"], [-1]) - 1  # that of padding, -1, is left out
         return tf.math.unsorted_segment_mean(vectors, text, texts)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from tfbio.models import target
 from tfbio.models.layers import Dense, precise_dtype
 from tfbio.objectives import accumulation
 from tfbio.objectives.accumulation import Part
@@ -56,30 +57,34 @@ class Teacher:
         model.trainable = False
         self._model, self.config = model, model.config.encoder
 
-    def encode(self, batch: dict[str, tf.Tensor], masked: MaskedBatch) -> tf.Tensor:
+    def encode(
+        self,
+        batch: dict[str, tf.Tensor],
+        masked: MaskedBatch,
+        positions: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         """Computes the teacher's last hidden states of masked text, without dropout.
 
         Args:
-          batch: see `MaskedLanguageModel.encode`.
+          batch, positions: see `MaskedLanguageModel.encode`.
           masked: the batch with masked tokens.
 
         Returns:
-          Float [B, L, hidden_size] of the teacher, without a gradient.
+          Float [B, L, hidden_size] of the teacher, or [B, N, hidden_size], without a gradient.
         """
-        return tf.stop_gradient(self._model.encode(batch, masked))
+        return tf.stop_gradient(self._model.encode(batch, masked, positions=positions))
 
-    def logits(self, hidden: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+    def logits(self, hidden: tf.Tensor) -> tf.Tensor:
         """Computes the teacher's scores of all words at some positions.
 
         Args:
-          hidden: float [B, L, hidden_size], the result of `encode`.
-          positions: int32 [B, N], of static shape.
+          hidden: float [B, N, hidden_size], the teacher's hidden states there, of static shape.
 
         Returns:
           float32 [B, N, V], without a gradient.
         """
         table = self._model.encoder.embeddings.word
-        return tf.stop_gradient(self._model.head(hidden, positions, table))
+        return tf.stop_gradient(self._model.head(hidden, table))
 
 
 class Student(MaskedLanguageModel):
@@ -127,28 +132,39 @@ class Student(MaskedLanguageModel):
         """
         part = part or accumulation.whole(batch, masked)
         settings = self.config.distillation
-        hidden = self.encode(batch, masked, part.dropout_seed(seed) if training else None)
+        used = [
+            settings.kl_positions if settings.kl_weight else "",
+            settings.cosine_positions if settings.cosine_weight else "",
+        ]
+        encoded = masked.positions
+        if "all" in used or not target.leaves_rows_out():
+            encoded = None
+
+        def at(positions: tf.Tensor, hidden: tf.Tensor) -> tf.Tensor:
+            return hidden if encoded is not None else tf.gather(hidden, positions, batch_dims=1)
+
+        dropout_seed = part.dropout_seed(seed) if training else None
+        hidden = self.encode(batch, masked, dropout_seed, positions=encoded)
         if output_weights is None:
             output_weights = self.encoder.embeddings.word
-        logits = self.head(hidden, masked.positions, output_weights)
+        logits = self.head(at(masked.positions, hidden), output_weights)
         mlm_loss = masked_loss(logits, masked, part)
         loss = settings.mlm_weight * mlm_loss
         kl_loss = cosine_loss = None
-        taught = self.teacher.encode(batch, masked) if settings.has_teacher else None
+        taught = self.teacher.encode(batch, masked, encoded) if settings.has_teacher else None
         if settings.kl_weight:
             counted = _counted(settings.kl_positions, batch, masked, part)
             compared = logits
             if settings.kl_positions == "all":
-                compared = self.head(hidden, counted.positions, output_weights)
-            expected = self.teacher.logits(taught, counted.positions)
+                compared = self.head(at(counted.positions, hidden), output_weights)
+            expected = self.teacher.logits(at(counted.positions, taught))
             divergence = kl_divergence(compared, expected, settings.temperature)
             kl_loss = accumulation.share_of_mean(divergence, counted.weights, counted.total)
             loss += settings.kl_weight * kl_loss
         if settings.cosine_weight:
             counted = _counted(settings.cosine_positions, batch, masked, part)
-            distance = cosine_distance(
-                self._aligned(_rows(hidden, counted.positions)), _rows(taught, counted.positions)
-            )
+            own, other = (_rows(at(counted.positions, states)) for states in (hidden, taught))
+            distance = cosine_distance(self._aligned(own), other)
             weights = tf.reshape(counted.weights, [-1])
             cosine_loss = accumulation.share_of_mean(distance, weights, counted.total)
             loss += settings.cosine_weight * cosine_loss
@@ -229,7 +245,6 @@ def _counted(
     return _Counted(every, tf.cast(batch["input_mask"], tf.float32), part.tokens)
 
 
-def _rows(hidden: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-    """Gathers hidden states: [B, L, size] at int32 [B, N] -> [B * N, size]."""
-    gathered = tf.gather(hidden, positions, batch_dims=1)
-    return tf.reshape(gathered, [-1, hidden.shape[-1]])
+def _rows(hidden: tf.Tensor) -> tf.Tensor:
+    """Lays the hidden states of examples end to end: [B, N, size] -> [B * N, size]."""
+    return tf.reshape(hidden, [-1, hidden.shape[-1]])

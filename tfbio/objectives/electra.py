@@ -222,7 +222,8 @@ class Electra(keras.layers.Layer):
             hidden = self.generator(masked.input_ids, **context, seed=dropout_seed)
             if output_weights is None:
                 output_weights = self.generator.embeddings.word
-            logits = self.generator_head(hidden, masked.positions, output_weights)
+            hidden = tf.gather(hidden, masked.positions, batch_dims=1)
+            logits = self.generator_head(hidden, output_weights)
         # No gradient flows through the sample (section 2): it is an integer.
         sharpened = logits if config.temperature == 1.0 else logits / config.temperature
         if self.words < config.encoder.vocab_size:
@@ -293,8 +294,7 @@ class Electra(keras.layers.Layer):
         """
         batch, length, size = hidden.shape
         rows = self.discriminator_dense(tf.reshape(hidden, [batch * length, size]))
-        rows = ACTIVATIONS[self.config.encoder.hidden_act](rows)
-        logits = self.discriminator_output(rows)
+        logits = self.discriminator_output(ACTIVATIONS[self.config.encoder.hidden_act](rows))
         return tf.cast(tf.reshape(logits, [batch, length]), tf.float32)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
+from tfbio.models import target
 from tfbio.models.activations import ACTIVATIONS
 from tfbio.models.encoder import Encoder, Perturbation
 from tfbio.models.encoder_config import EncoderConfig
@@ -123,8 +124,16 @@ class MaskedLanguageModel(keras.layers.Layer):
             output_weights = self.encoder.embeddings.word
 
         def forward(perturbation: Perturbation | None = None) -> tuple[tf.Tensor, tf.Tensor]:
-            hidden = self.encode(batch, masked, dropout_seed, perturbation)
-            return hidden, self.head(hidden, masked.positions, output_weights)
+            positions = masked.positions
+            if not target.leaves_rows_out():
+                hidden = self.encode(batch, masked, dropout_seed, perturbation)
+                of_masked = tf.gather(hidden, positions, batch_dims=1)
+            else:
+                if self.config.sentence_pair_loss:  # which reads [CLS], at position 0
+                    positions = tf.pad(positions, [[0, 0], [1, 0]])
+                hidden = self.encode(batch, masked, dropout_seed, perturbation, positions)
+                of_masked = hidden[:, -masked.positions.shape[1] :]
+            return hidden, self.head(of_masked, output_weights)
 
         hidden, logits = forward()
         mlm_loss = masked_loss(logits, masked, part)
@@ -160,6 +169,7 @@ class MaskedLanguageModel(keras.layers.Layer):
         masked: MaskedBatch,
         seed: tf.Tensor | None = None,
         perturbation: Perturbation | None = None,
+        positions: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Computes the masked language model's last hidden states of masked text.
 
@@ -168,14 +178,22 @@ class MaskedLanguageModel(keras.layers.Layer):
           masked: the batch with masked tokens; its `input_ids`, int32 [B, L], are read.
           seed: int32 [2], keys the dropout; None for evaluation.
           perturbation: see `Encoder.call`; None: none.
+          positions: int32 [B, N], those of each example whose hidden states are wanted; None: all.
 
         Returns:
-          [B, L, hidden_size], in the compute dtype of Keras' policy.
+          [B, L, hidden_size], or [B, N, hidden_size], in the compute dtype of Keras' policy.
         """
         context = {
             name: values for name, values in batch.items() if name not in _NOT_FOR_THE_ENCODER
         }
-        return self.encoder(masked.input_ids, **context, seed=seed, perturbation=perturbation)
+        examples, length = masked.input_ids.shape
+        rows = None
+        if positions is not None:
+            rows = tf.reshape(positions + length * tf.range(examples)[:, tf.newaxis], [-1])
+        hidden = self.encoder(
+            masked.input_ids, **context, seed=seed, perturbation=perturbation, rows=rows
+        )
+        return tf.reshape(hidden, [examples, -1, hidden.shape[-1]])
 
     def gradients(
         self,
@@ -321,21 +339,19 @@ class MaskedLanguageModelHead(keras.layers.Layer):
             "generator_predictions/output_bias", [config.vocab_size], initializer="zeros"
         )
 
-    def call(
-        self, hidden: tf.Tensor, positions: tf.Tensor, word_embeddings: tf.Variable
-    ) -> tf.Tensor:
+    def call(self, hidden: tf.Tensor, word_embeddings: tf.Variable) -> tf.Tensor:
         """Computes a masked language model's logits: the scores of all words at masked positions.
 
         Args:
-          hidden: any float dtype [B, L, hidden_size], the encoder's output.
-          positions: int32 [B, N], of static shape.
+          hidden: any float dtype [B, N, hidden_size], the encoder's output at these positions, of
+            static shape.
           word_embeddings: any float dtype [V, embedding_size], the output weights.
 
         Returns:
           float32 [B, N, V].
         """
-        batch, count = positions.shape
-        rows = tf.reshape(tf.gather(hidden, positions, batch_dims=1), [batch * count, -1])
+        batch, count, size = hidden.shape
+        rows = tf.reshape(hidden, [batch * count, size])
         rows = self.layer_norm(self.activation(self.dense(rows)))
         logits = tf.matmul(rows, tf.cast(word_embeddings, rows.dtype), transpose_b=True)
         dtype = precise_dtype()

@@ -273,8 +273,7 @@ def word_logits(model, head, encoder, ids):
     """Ours of all positions, float32 [batch, length, words]."""
     ids = tf.constant(ids)
     hidden = encoder(ids, tf.ones_like(ids), tf.zeros_like(ids))
-    positions = tf.tile(tf.range(ids.shape[1])[tf.newaxis], [ids.shape[0], 1])
-    return head(hidden, positions, encoder.embeddings.word).numpy()
+    return head(hidden, encoder.embeddings.word).numpy()
 
 
 def test_transformers_computes_what_we_do(pretrained, tmp_path):

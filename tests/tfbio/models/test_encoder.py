@@ -40,7 +40,7 @@ def build(config=CONFIG):
     encoder = encoders.Encoder(config)
     # Biases and LayerNorms start at 0 and 1, where mistakes would not show.
     for variable in encoder.trainable_variables:
-        variable.assign_add(tf.random.normal(variable.shape, stddev=0.05))
+        variable.assign_add(tf.random.normal(variable.shape, stddev=0.05, dtype=variable.dtype))
     return encoder
 
 
@@ -229,6 +229,60 @@ def test_each_dropout_has_its_rate(batch, form, monkeypatch):
     assert rates == [0.25, *times * [0.5, 0.25, 0.25]]
     assert times == 3 or form == "tpu"  # which traces a layer, too
     assert np.abs(dropped - encoder(*inputs))[batch[1] == 1].max() > 0.1
+
+
+@pytest.fixture
+def float64():
+    keras.mixed_precision.set_global_policy("float64")
+    yield
+    keras.mixed_precision.set_global_policy("float32")
+
+
+READ = tf.constant([0, 41, 7, 66, 41, 80])  # tokens of the three examples, one of them twice
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("form", ["cpu", "mesh", "tpu"])
+@pytest.mark.parametrize(
+    "settings", [{}, {"layer_norm_first": True}, {"share_layers": True}], ids=str
+)
+def test_the_rows_that_are_read_and_their_gradients_are_those_of_all(
+    batch, float64, form, settings, packed, monkeypatch
+):
+    """Where all rows are computed, and where the last layer leaves the others out."""
+    monkeypatch.setattr(target, "_is_tpu", form == "tpu")
+    monkeypatch.setattr(target, "_is_mesh", form == "mesh")
+    ids, mask, segments = batch
+    encoder = build(dataclasses.replace(CONFIG, **settings))
+    documents = mask * (1 + (np.arange(40) > 11)) if packed else None
+    variables = encoder.trainable_variables
+
+    @tf.function
+    def encode(rows):
+        with tf.GradientTape() as tape:
+            hidden = encoder(ids, mask, segments, documents, rows=rows)
+            if rows is None:
+                hidden = tf.gather(tf.reshape(hidden, [120, -1]), READ)
+            loss = tf.reduce_sum(tf.sin(hidden))
+        gradients = tape.gradient(loss, variables)
+        return hidden, [tf.convert_to_tensor(gradient) for gradient in gradients]
+
+    hidden, gradients = encode(READ)
+    expected, of_all = encode(None)
+    np.testing.assert_allclose(hidden, expected, rtol=1e-10)
+    for variable, gradient, other in zip(variables, gradients, of_all, strict=True):
+        np.testing.assert_allclose(gradient, other, rtol=1e-8, atol=1e-12, err_msg=variable.name)
+        assert np.abs(other).max() > 0, variable.name
+
+
+@pytest.mark.parametrize("is_mesh", [False, True])
+def test_the_last_layer_transforms_only_the_rows_that_are_read(batch, is_mesh, monkeypatch):
+    monkeypatch.setattr(target, "_is_mesh", is_mesh)
+    encoder = build()
+    graph = tf.function(lambda rows: encoder(*batch, rows=rows)).get_concrete_function(READ).graph
+    products = [each.outputs[0].shape for each in graph.get_operations() if each.type == "MatMul"]
+    inner = [shape[0] for shape in products if shape[1] == CONFIG.intermediate_size]
+    assert inner == [120, 120, 120 if is_mesh else 6]
 
 
 @pytest.mark.parametrize("on_cpu", [True, False])

@@ -164,7 +164,8 @@ def of_batch():
             perturbation = None if values is None else Perturbation(values, seeds[1])
             segments = tf.zeros_like(ids)
             hidden = model.encoder(ids, ones, segments, seed=seeds[0], perturbation=perturbation)
-            return model.head(hidden, positions, model.encoder.embeddings.word)
+            of_masked = tf.gather(hidden, positions, batch_dims=1)
+            return model.head(of_masked, model.encoder.embeddings.word)
 
         clean = forward(None)
 
