@@ -161,7 +161,7 @@ class Encoder(keras.layers.Layer):
                 config.hidden_size, config.layer_norm_eps, "final/LayerNorm"
             )
 
-    def call(  # noqa: PLR0913  what a batch has, and three ways to encode it
+    def call(  # noqa: PLR0913  what a batch has, and what is wanted of it
         self,
         input_ids: tf.Tensor,
         input_mask: tf.Tensor,
@@ -184,9 +184,9 @@ class Encoder(keras.layers.Layer):
             without, each example is one document.
           seed: int32 [2], keys the dropout masks; None for evaluation.
           perturbation: a change of the embeddings; None for none.
-          rows: int32 [n], the tokens whose output is wanted, counted over all examples laid end to
-            end; None for all. Where `target.leaves_rows_out`, the last layer computes what follows
-            its attention for these alone.
+          rows: int32 [n], in training of static shape, the tokens whose output is wanted, counted
+            over all examples laid end to end; None for all. If `target.leaves_rows_out()`, the last
+            layer computes what follows its attention for these alone.
 
         Returns:
           [batch, length, hidden_size], or [n, hidden_size], in the compute dtype of Keras' policy
@@ -219,13 +219,11 @@ class Encoder(keras.layers.Layer):
                 hidden = layer(hidden, attention_bias, seeds=seeds)
             read = rows if target.leaves_rows_out() else None
             hidden = last(hidden, attention_bias, seeds=of_last, rows=read)
-        if rows is not None and not target.leaves_rows_out():
-            hidden = tf.gather(hidden, rows)
         if self.final_norm is not None:
             hidden = self.final_norm(hidden)
-        if rows is not None:
-            return hidden
-        return tf.reshape(hidden, [batch, length, self.config.hidden_size])
+        if rows is None:
+            return tf.reshape(hidden, [batch, length, self.config.hidden_size])
+        return hidden if target.leaves_rows_out() else tf.gather(hidden, rows)
 
     def layer_depth(self, variable: tf.Variable) -> int:
         """Returns the depth of a variable's layer in the encoder, counted from below.

@@ -76,8 +76,8 @@ class TransformerLayer(keras.layers.Layer):
           attention_bias: [batch, 1, 1 or length, length], added to the scores; the dtype of
             `hidden`.
           seeds: int32 [2] for each of the three dropouts; None for no dropout.
-          rows: int32 [n], the rows whose output is wanted; None for all. What follows attention is
-            computed for these alone.
+          rows: int32 [n], in training of static shape, the rows whose output is wanted; None for
+            all. The layer computes what follows its attention for these alone.
 
         Returns:
           [batch * length, hidden_size], or [n, hidden_size], of the dtype of `hidden`.
@@ -103,7 +103,7 @@ class TransformerLayer(keras.layers.Layer):
         hidden: tf.Tensor,
         rows: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        """Adds a sub-layer's output to its input, whose rows it may have less of."""
+        """Adds a sub-layer's output to its input; with `rows`, to these rows of the input."""
         added = sublayer(norm(hidden) if self.layer_norm_first else hidden)
         total = added + (hidden if rows is None else tf.gather(hidden, rows))
         return total if self.layer_norm_first else norm(total)

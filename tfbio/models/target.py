@@ -90,8 +90,8 @@ def is_onednn_prediction() -> bool:
 def leaves_rows_out() -> bool:
     """Returns True if an encoder's last layer leaves out the tokens whose output is not read.
 
-    False for a TPU, whose layers are one loop, and for a mesh, where a device has but some of the
-    examples.
+    False for a TPU, whose layers are one loop, and for a mesh, where a token that is read may be on
+    another device.
     """
     return not (_is_tpu or _is_mesh)
 

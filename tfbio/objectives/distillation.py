@@ -141,6 +141,7 @@ class Student(MaskedLanguageModel):
             encoded = None
 
         def at(positions: tf.Tensor, hidden: tf.Tensor) -> tf.Tensor:
+            """Takes hidden states at positions; if only the masked ones were encoded, at these."""
             return hidden if encoded is not None else tf.gather(hidden, positions, batch_dims=1)
 
         dropout_seed = part.dropout_seed(seed) if training else None

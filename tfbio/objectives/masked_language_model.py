@@ -309,7 +309,7 @@ class MaskedLanguageModelMetrics:
 
 
 class MaskedLanguageModelHead(keras.layers.Layer):
-    """The masked language model's head, which scores all words at the masked positions only.
+    """The masked language model's head, which scores all words at some positions.
 
     ELECTRA's generator has it, too. Its output weights are token embeddings, which `call` is given.
 
@@ -340,11 +340,11 @@ class MaskedLanguageModelHead(keras.layers.Layer):
         )
 
     def call(self, hidden: tf.Tensor, word_embeddings: tf.Variable) -> tf.Tensor:
-        """Computes a masked language model's logits: the scores of all words at masked positions.
+        """Computes a masked language model's logits: the scores of all words at some positions.
 
         Args:
-          hidden: any float dtype [B, N, hidden_size], the encoder's output at these positions, of
-            static shape.
+          hidden: any float dtype [B, N, hidden_size], the encoder's output at these positions, such
+            as the masked ones, of static shape.
           word_embeddings: any float dtype [V, embedding_size], the output weights.
 
         Returns:

@@ -46,8 +46,8 @@ class SentencePairHead(keras.layers.Layer):
         """Computes a masked language model's logits for the two classes of sentence pairs.
 
         Args:
-          hidden: any float dtype [B, L, hidden_size], the encoder's output; the first token is
-            read.
+          hidden: any float dtype [B, n, hidden_size], the encoder's output for some tokens of each
+            example. The first one, which is [CLS], is read.
 
         Returns:
           float32 [B, 2].

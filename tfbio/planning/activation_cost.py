@@ -20,10 +20,11 @@ def activations(config: PretrainingConfig, count: int, precision: str, model: in
     input; input, distribution function and output of GELU; the attention's weights before and after
     dropout, and its mask. Only a mesh keeps that mask (see `attention.attend`), so elsewhere the
     estimate is a little high, most of all on a CPU, which keeps the derivative of GELU in place of
-    its input and distribution function (see `activations`). Devices that share a model divide its
-    heads and feed-forward units, so 4 h + 3 f + 3 a l of them, and the scores of words; the 6 h of
-    the sub-layers are whole on each (Korthikanti et al., 2022, "Reducing Activation Recomputation
-    in Large Transformer Models", section 4.2.1).
+    its input and distribution function (see `activations`). It is so, too, for tokens that the last
+    layer leaves out (see `target.leaves_rows_out`). Devices that share a model divide its heads and
+    feed-forward units, so 4 h + 3 f + 3 a l of them, and the scores of words; the 6 h of the
+    sub-layers are whole on each (Korthikanti et al., 2022, "Reducing Activation Recomputation in
+    Large Transformer Models", section 4.2.1).
 
     Scores of words are kept twice, in float32. A distillation's teacher keeps its scores once. The
     generator's activations are gone when the discriminator's come (see `Electra.gradients`): the
