@@ -249,7 +249,7 @@ READ = tf.constant([0, 41, 7, 66, 41, 80])  # tokens of the three examples, one 
 def test_the_rows_that_are_read_and_their_gradients_are_those_of_all(
     batch, float64, form, settings, packed, monkeypatch
 ):
-    """Where all rows are computed, and where the last layer leaves the others out."""
+    """Compares them where all rows are computed, and where the last layer leaves others out."""
     monkeypatch.setattr(target, "_is_tpu", form == "tpu")
     monkeypatch.setattr(target, "_is_mesh", form == "mesh")
     ids, mask, segments = batch
