@@ -193,7 +193,7 @@ class MaskedLanguageModel(keras.layers.Layer):
         hidden = self.encoder(
             masked.input_ids, **context, seed=seed, perturbation=perturbation, rows=rows
         )
-        return tf.reshape(hidden, [examples, -1, hidden.shape[-1]])
+        return hidden if rows is None else tf.reshape(hidden, [examples, -1, hidden.shape[-1]])
 
     def gradients(
         self,
