@@ -50,12 +50,12 @@ RECIPES = (
 TPUS = ("tpu-v3-8", "tpu-v3-32", "tpu-v3-512")
 # The columns of the first table: headings and settings.
 COLUMNS = {
-    "words": ("encoder.vocab_size",),
+    "vocabulary": ("encoder.vocab_size",),
     "layers": ("encoder.num_hidden_layers",),
     "hidden": ("encoder.hidden_size",),
     "length": ("sequence_length", "final_sequence_length"),
     "masked": ("mask_prob",),
-    "together": ("mask_unit",),
+    "mask unit": ("mask_unit",),
     "batch": ("train_batch_size",),
     "steps": ("num_train_steps",),
     "learning rate": ("learning_rate",),

@@ -36,7 +36,7 @@ class FinetuningRun(BaseSettings):
         "What the encoder computes in; losses stay in float32. auto: bfloat16 on a TPU, on a GPU "
         "that has it (NVIDIA's since Ampere), and on a CPU that multiplies it faster (AVX512-BF16, "
         "AMX; measured in a third of a second) from a hidden_size of 256, else float32. Further "
-        "trials compute on a CPU in the precision of the first.",
+        "trials compute in the precision of the first.",
         choices=("auto", "float32", "bfloat16"),
     )
     optimize_for: str = setting(
