@@ -1,7 +1,7 @@
 """Makes documents, split into sentences, of PubMed's and PMC's XML or other text: the first stage.
 
     python -m data_prep.documents --output=out/documents
-    python -m data_prep.documents --input=pubmed/baseline,pubmed/updatefiles,pmc/oa_bulk \\
+    python -m data_prep.documents --input=pubmed/baseline,pubmed/updatefiles,pmc \\
         --exclude=blurb/ --output=out/documents
 
 Reads PubMed `*.xml[.gz]` files, baseline and updates, and PMC's `*.nxml`, `*.xml` and `*.tar.gz`

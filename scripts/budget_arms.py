@@ -31,7 +31,7 @@ COMMON = {
     "sequence_length": 128,
 }
 # BERT's masks (Devlin et al., 2019, section 3.1), and Adam as PyTorch has it.
-MASKED_WORDS = {
+MASKED_TOKENS = {
     "objective": "mlm",
     "mask_prob": 0.15,
     "mask_token_prob": 0.8,
@@ -123,18 +123,18 @@ _HUGGING_FACE_FORMS = {
 
 ARMS = {
     "tfbio_electra": Arm("tfbio, ELECTRA", _TFBIO, _TFBIO_FORMS, REPLACED_TOKENS),
-    "tfbio_mlm": Arm("tfbio, masked words", _TFBIO, _TFBIO_FORMS, MASKED_WORDS),
+    "tfbio_mlm": Arm("tfbio, masked tokens", _TFBIO, _TFBIO_FORMS, MASKED_TOKENS),
     "hugging_face_mlm": Arm(
-        "Hugging Face, masked words",
+        "Hugging Face, masked tokens",
         "-m scripts.train_hugging_face --documents={documents}",
         _HUGGING_FACE_FORMS,
-        MASKED_WORDS,
+        MASKED_TOKENS,
     ),
     # What remains of the difference where both engines read the same rows.
     "hugging_face_rows": Arm(
         "Hugging Face, tfbio's rows",
         "-m scripts.train_hugging_face --rows",
         _HUGGING_FACE_FORMS,
-        MASKED_WORDS,
+        MASKED_TOKENS,
     ),
 }

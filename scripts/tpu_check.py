@@ -13,8 +13,8 @@ With `--mesh=2x4` there are two groups of four cores, which share a model: its w
 as on a mesh of GPUs, and XLA divides the rest of the program (docs/scale.md). The batch of a core
 is that of a group then.
 
-With `--draws=12` settings are drawn at random, in place of a recipe, and compiled in one part: the
-table compares the estimates of `--dry_run` with the compiler.
+With `--draws=12` settings are drawn at random, in place of a recipe, and compiled in one part, to
+compare the compiler's figures with the estimates of `--dry_run`.
 
 `make tpu-check` sets up the compiler, in `.venv-tpu`, and compiles four recipes. Results are kept
 in benchmarks/tpu/, by the hash of the program, and no program is compiled twice.

@@ -314,7 +314,7 @@ def test_the_report_says_what_is_shown_and_what_is_not(tmp_path):
     text = (tmp_path / "budgets.md").read_text()
     assert "| tfbio, ELECTRA | bfloat16 | 16 | 0.500 | 0.450, 0.470 |" in text
     assert "2 cores of X" in text
-    assert "| Hugging Face, masked words | bfloat16 | 16 | it failed |  |" in text
+    assert "| Hugging Face, masked tokens | bfloat16 | 16 | it failed |  |" in text
     assert "The best is at an end of those tried for tfbio, ELECTRA (batch): a" in text
     # The best comes first, and one that is not finite last.
     rows = [line for line in text.splitlines() if line.startswith("| tfbio, ELECTRA | 16 |")]
@@ -329,14 +329,14 @@ def test_the_report_says_what_is_shown_and_what_is_not(tmp_path):
     assert "| 0 | random weights | | 51.00 | 48.52 to 53.48 | | | |" in text
     assert "| 30 | tfbio, ELECTRA | 3 | 62.00 | 57.03 to 66.97 | 8.5 | 5.2 | 0.0 |" in text
     assert (
-        "| 30 | Hugging Face, masked words | 3 | 52.00 | 45.43 to 58.57 | 0.6 |  | -6.1 |" in text
+        "| 30 | Hugging Face, masked tokens | 3 | 52.00 | 45.43 to 58.57 | 0.6 |  | -6.1 |" in text
     )
     assert "| Hugging Face, tfbio's rows | 3 | 62.00 | 59.52 to 64.48 | 13.5 | 6.1 |  |" in text
-    assert "| 120 | tfbio, masked words | 1 | 62.00 | 57.03 to 66.97 | 8.5 |  |  |" in text
+    assert "| 120 | tfbio, masked tokens | 1 | 62.00 | 57.03 to 66.97 | 8.5 |  |  |" in text
     shown = "tfbio, ELECTRA (30 min); Hugging Face, tfbio's rows (30 min)"
-    assert f"or more: {shown}; tfbio, masked words (120 min)." in text
-    assert "shows nothing: Hugging Face, masked words (30 min)." in text
-    assert "of fine-tuning alone: tfbio, masked words (120 min)." in text
+    assert f"or more: {shown}; tfbio, masked tokens (120 min)." in text
+    assert "shows nothing: Hugging Face, masked tokens (30 min)." in text
+    assert "of fine-tuning alone: tfbio, masked tokens (120 min)." in text
     assert (tmp_path / "budgets.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -421,7 +421,7 @@ def test_an_interrupted_comparison_goes_on_and_repeats_nothing(typed, tmp_path, 
         (record,) = (x for x in map(json.loads, lines) if x.get("start") == start)
         assert record["scores"] == [trial["test"]["accuracy"] for trial in trials]
     assert compare() == []
-    assert "| 0.1 | Hugging Face, masked words | 1 |" in (tmp_path / "budgets.md").read_text()
+    assert "| 0.1 | Hugging Face, masked tokens | 1 |" in (tmp_path / "budgets.md").read_text()
     # Times of another processor are refused.
     monkeypatch.setattr(comparison, "processor", lambda: "4 cores of another")
     with pytest.raises(errors.UserError, match="those of 4 cores of another cannot be compared"):

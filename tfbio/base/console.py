@@ -31,13 +31,13 @@ class Command(NamedTuple):
 # In the order of the data.
 COMMANDS = {
     "quickstart": Command("tfbio.quickstart", "writes a corpus and articles to begin with"),
-    "documents": Command("data_prep.documents", "makes documents of PubMed, PMC and other text"),
+    "documents": Command("data_prep.documents", "makes documents from PubMed, PMC and other text"),
     "corpus_report": Command("data_prep.corpus_report", "reports the content of documents"),
     "vocabulary": Command("data_prep.vocabulary", "learns a vocabulary from documents"),
     "fertility": Command("data_prep.fertility", "compares vocabularies, in tokens per word"),
-    "examples": Command("data_prep.examples", "makes pretraining examples of documents"),
-    "sentence_roles": Command("data_prep.sentence_roles", "makes a demo task of documents"),
-    "data": Command("data_prep.corpora.blurb", "makes a task's files of the released corpus"),
+    "examples": Command("data_prep.examples", "makes pretraining examples from documents"),
+    "sentence_roles": Command("data_prep.sentence_roles", "makes a demo task from documents"),
+    "data": Command("data_prep.corpora.blurb", "makes a task's files from the released corpus"),
     "pretrain": Command("run_pretraining", "pretrains an encoder on examples"),
     "finetune": Command("run_finetuning", "fine-tunes an encoder on a task, and scores it"),
     "predict": Command(
