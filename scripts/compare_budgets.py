@@ -262,7 +262,8 @@ class BudgetComparison(comparison.Comparison):
         key |= {"turn": turn} if turn else {}
         if record := self.found(key, digest):
             return record["cpu_seconds_per_step"]
-        self.check_processor()
+        if other := self.other_processor():
+            raise errors.UserError(f"{other}: go on there, or give another --results and --output.")
 
         def command(settings: dict[str, object], model_dir: str) -> str:
             return self._command(name, form, settings, model_dir)

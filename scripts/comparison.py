@@ -224,19 +224,16 @@ class Comparison(abc.ABC):
             )
         return per_step
 
-    def check_processor(self) -> None:
-        """Checks that the CPU times that are there are this processor's; returns nothing.
-
-        Raises:
-          UserError: they are another's.
-        """
+    def other_processor(self) -> str:
+        """Says that the CPU times that are there are another processor's; "" if they are not."""
         own = processor()
         others = {x["processor"] for x in self.records if x["stage"] == "cost"} - {own}
-        if others:
-            raise errors.UserError(
-                f"{self.scores} has CPU times of {', '.join(sorted(others))}, with which those of "
-                f"{own} cannot be compared: go on there, or give another --results and --output."
-            )
+        if not others:
+            return ""
+        return (
+            f"{self.scores} has CPU times of {', '.join(sorted(others))}, with which those of "
+            f"{own} cannot be compared"
+        )
 
     def found(self, key: Mapping[str, object], digest: str) -> dict | None:
         """Returns the record of a run, or None.

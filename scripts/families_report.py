@@ -62,7 +62,9 @@ def _pretraining(records: Sequence[dict]) -> list[str]:
         )
         if not searched:
             continue
-        rates = ", ".join(f"{x['learning_rate']:g}: {_loss(x['held_out_loss'])}" for x in searched)
+        rates = ", ".join(
+            f"{x['learning_rate']:g}: {_loss(x['held_out']['loss'])}" for x in searched
+        )
         cells = [rates, str(len(runs))]
         if runs:
             run, minutes = runs[0], cpu_minutes(records, name)
@@ -72,7 +74,7 @@ def _pretraining(records: Sequence[dict]) -> list[str]:
             cells.insert(0, f"{run['parameters'] / 1e6:.2f} M")
         else:
             cells = ["", *cells, "", "", "", ""]
-        best = min(searched, key=lambda x: scores.rank(x["held_out_loss"]))
+        best = min(searched, key=lambda x: scores.rank(x["held_out"]["loss"]))
         ends = min(family.learning_rates), max(family.learning_rates)
         if len(searched) == len(family.learning_rates) and best["learning_rate"] in ends:
             at_the_end.append(family.title)
@@ -211,16 +213,19 @@ def _draw(records: Sequence[dict], path: Path) -> bool:
             values, others = _values(records, task, name), _random(records, task, name)
             if not values or not others:
                 continue
-            colour, title = f"C{number}", FAMILIES[name].title
-            for place, found, mark in ((minutes[name], values, "o"), (0, others, "x")):
+            # Families with the same encoder have the same scores of random weights, and one cross.
+            for place, found, mark, colour, label in (
+                (minutes[name], values, "o", f"C{number}", FAMILIES[name].title),
+                (0, others, "x", "0.5", None),
+            ):
                 mean, (low, high) = statistics.fmean(found), scores.interval(found)
                 bars = [[mean - low], [high - mean]]
-                label = title if mark == "o" else None
                 axis.errorbar(place, mean, bars, fmt=mark, capsize=3, color=colour, label=label)
         axis.set(xlabel="CPU minutes of pretraining (x: random weights)", title=task)
         axis.set_ylabel(f"{scores.of(records, 'finetuning', task=task)[0]['metric']}, %")
         axis.grid(alpha=0.3)
-    panels[0].legend(fontsize=8)
+    if panels[0].get_legend_handles_labels()[0]:
+        panels[0].legend(fontsize=8)
     with storage.written_whole(path) as stream:
         figure.savefig(stream, format="png", dpi=120)
     return True

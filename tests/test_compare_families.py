@@ -21,6 +21,7 @@ from tfbio.base.manifests import read_manifest
 from tfbio.models.encoder_cost import encoder_flops
 from tfbio.objectives import objective_cost
 from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.reporting import curves
 from tfbio.training import cpu_bfloat16
 
 VOCABULARY, STEPS, RATE = 8192, 7000, 1e-3
@@ -142,11 +143,11 @@ def pretrained(family, seed):
 
 def test_the_report_says_what_is_shown_and_what_is_not(tmp_path):
     records = [
-        record("search", learning_rate=2.5e-4, held_out_loss=6.1),
-        record("search", learning_rate=5e-4, held_out_loss=6.2),
-        record("search", learning_rate=1e-3, held_out_loss=math.inf),
+        record("search", learning_rate=5e-4, held_out={"loss": 6.1, "auc": 0.5}),
+        record("search", learning_rate=1e-3, held_out={"loss": 6.2, "auc": 0.6}),
+        record("search", learning_rate=2e-3, held_out={"loss": math.inf}),
         *(
-            record("search", "pubmedbert", learning_rate=rate, held_out_loss=rate)
+            record("search", "pubmedbert", learning_rate=rate, held_out={"loss": rate})
             for rate in (5e-4, 1e-3)
         ),
         *(
@@ -161,7 +162,7 @@ def test_the_report_says_what_is_shown_and_what_is_not(tmp_path):
     ]
     families_report.write(records, tmp_path)
     text = (tmp_path / "comparison.md").read_text()
-    assert "| bio-lm | 5.29 M | 0.00025: 6.100, 0.0005: 6.200, 0.001: not finite | 3 |" in text
+    assert "| bio-lm | 5.29 M | 0.0005: 6.100, 0.001: 6.200, 0.002: not finite | 3 |" in text
     # 7,000 steps of 0.6 s, the median
     assert "| 30,000,000 | 7,000 | 70 | mlm_loss 4.500, 5.500, 6.500; auc 0.750, 0.750" in text
     assert "at an end of the three for bio-lm:" in text and "2 cores of X" in text
@@ -221,14 +222,23 @@ def test_an_interrupted_comparison_goes_on_and_repeats_nothing(typed, tmp_path, 
         *["run_finetuning.py"] * 2,
     ]
     records = stages()
-    best = min(records[1:3], key=lambda record: record["held_out_loss"])
+    best = min(records[1:3], key=lambda record: record["held_out"]["loss"])
     assert f"learning_rate={best['learning_rate']}" in rest[0].split()
     assert "--from_scratch" in rest[2] and "--from_scratch" not in rest[1]
     (run,) = (record for record in records if record["stage"] == "pretraining")
-    # As many tokens of text as were asked for, or less than a step more, in batches of 8.
+    # At least as many tokens of text as were asked for, in batches of 8.
     counts = read_manifest(tmp_path / "examples_next_sentence", "examples").counts
     per_step = 8 * counts["tokens"] / counts["examples"]
-    assert run["steps"] == math.ceil(run["tokens"] / per_step) > 10
+    assert run["steps"] == math.ceil(1.01 * 20_000 / per_step) > 10
+    assert run["tokens"] == round(run["steps"] * per_step) >= 20_000
+    # The search took the first steps of this run, which went on from there.
+    assert [record["steps"] for record in records[1:3]] == [10, 10]
+    (folder,) = (word for word in rest[0].split() if word.startswith("--model_dir="))
+    rate = best["learning_rate"]
+    assert folder == f"--model_dir={tmp_path}/pretrained/pubmedbert_{rate:g}_seed_0"
+    held_out = curves.read_run(folder.partition("=")[2])["heldout"]["loss"]
+    assert [step for step, _ in held_out] == [10, run["steps"]]
+    assert held_out[0][1] == best["held_out"]["loss"]
     assert 0 <= run["held_out"]["sentence_pair_balanced_accuracy"] <= 1
     scores = [record for record in records if record["stage"] == "finetuning"]
     for record in scores:
@@ -298,11 +308,10 @@ def test_a_learning_rate_that_is_too_high_has_lost(diverged, tmp_path, monkeypat
 
     def run(command):
         model_dir = Path(command.partition("--model_dir=")[2].split()[0])
-        if "searched" in str(model_dir):
-            model_dir.mkdir(parents=True)
-            if diverged:
-                (model_dir / "skipped_step_12.npz").touch()
-            raise errors.UserError("this command ended with exit code 1")
+        model_dir.mkdir(parents=True)
+        if diverged:
+            (model_dir / "skipped_step_12.npz").touch()
+        raise errors.UserError("this command ended with exit code 1")
 
     monkeypatch.setattr(comparison, "python", run)
     compared = compare_families.FamilyComparison(str(tmp_path))
@@ -312,7 +321,7 @@ def test_a_learning_rate_that_is_too_high_has_lost(diverged, tmp_path, monkeypat
         return
     compared._learning_rate("bioelectra", FAMILIES["bioelectra"])
     again = compare_families.FamilyComparison(str(tmp_path))
-    assert [record["held_out_loss"] for record in again.records] == [math.inf] * 3
+    assert [record["held_out"] for record in again.records] == [{"loss": math.inf}] * 3
 
 
 @pytest.mark.parametrize("script", ["compare_families", "compare_budgets"])
@@ -346,10 +355,32 @@ def test_the_cost_of_a_step_has_neither_evaluations_nor_checkpoints(tmp_path, mo
         options = dict(x.split("=") for x in command.split() if x.count("=") == 1)
         for name in ("num_train_steps", "run.eval_every_steps", "run.save_checkpoints_steps"):
             assert int(options[name]) == 300
-    # Times of another processor are refused.
+    assert compared.other_processor() == ""
     monkeypatch.setattr(comparison, "processor", lambda: "4 cores of another")
-    with pytest.raises(errors.UserError, match="those of 4 cores of another cannot be compared"):
-        compared._cost("pubmedbert", FAMILIES["biolm"], turn=0)
+    assert "those of 4 cores of another cannot be compared" in compared.other_processor()
+
+
+def test_one_that_fails_keeps_no_other_from_its_turn(tmp_path, monkeypatch, capsys):
+    """On another processor no CPU times are measured, and the rest is done."""
+    turns = []
+
+    def seed(self, name, family, rate, seed):
+        turns.append((name, seed))
+        if name == "biolm":
+            raise errors.UserError("this command ended with exit code 137: run_pretraining.py")
+
+    compared = compare_families.FamilyComparison(str(tmp_path))
+    cost = {"stage": "cost", "family": "biolm", "turn": 0, "settings": "", "processor": "another"}
+    compared.records.append(cost | {"cpu_seconds_per_step": 0.5})
+    monkeypatch.setattr(compared, "prepare", lambda examples: None)
+    monkeypatch.setattr(compared, "_learning_rate", lambda name, family: 1e-3)
+    monkeypatch.setattr(compare_families.FamilyComparison, "_seed", seed)
+    failed = "a command failed for biolm with seed 0, biolm with seed 1: its error is above"
+    with pytest.raises(errors.UserError, match=failed):
+        compared.run(["biolm", "pubmedbert"], seeds=2)
+    assert turns == [("biolm", 0), ("pubmedbert", 0), ("biolm", 1), ("pubmedbert", 1)]
+    said = capsys.readouterr().out
+    assert "CPU times of another, with which" in said and "exit code 137" in said
 
 
 def test_a_processor_is_told_by_more_than_its_name():
