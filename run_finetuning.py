@@ -362,8 +362,7 @@ def _make_strategy() -> tf.distribute.Strategy:
 
 def _predict(beam_args: list[str]) -> None:
     """Uses a fine-tuned model on new text."""
-    for text in FLAGS.set:  # each by itself: all other settings are the model's
-        config.load(FinetuningConfig, "", [text])
+    prediction_flags.check_settings(FLAGS.set)
     if FLAGS.output_dir:
         prediction_flags.annotate(_make_strategy, beam_args)
         return

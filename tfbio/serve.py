@@ -32,13 +32,18 @@ from __future__ import annotations
 import dataclasses
 import signal
 import socket
+from typing import TYPE_CHECKING
 
 from absl import flags
 
-from tfbio.base import cli, config, extras, path_checks
+from tfbio.base import cli, extras, path_checks
 from tfbio.base.errors import UserError
+from tfbio.formats.task_file_errors import TaskFileError
+from tfbio.runs import prediction_flags
 from tfbio.serving.limits import RequestLimits
-from tfbio.task_types.finetuning_config import FinetuningConfig
+
+if TYPE_CHECKING:
+    from tfbio.api.loading import Model
 
 
 def define_flags() -> None:
@@ -92,7 +97,7 @@ def main(argv: list[str]) -> None:
       KeyboardInterrupt: Ctrl-C ended it.
     """
     cli.no_arguments(argv)
-    config.load(FinetuningConfig, overrides=flags.FLAGS["set"].value)
+    prediction_flags.check_settings(flags.FLAGS["set"].value)
     path_checks.require_checkpoint("model", flags.FLAGS.model, takes_runs=True)
     limits = RequestLimits(
         **{x.name: flags.FLAGS[x.name].value for x in dataclasses.fields(RequestLimits)}
@@ -121,13 +126,20 @@ def _serve(opened: socket.socket, limits: RequestLimits) -> int | None:
             "--output_dir."
         )
     endpoint = endpoints.for_model(model.predicts, model.predictor.known.pairs)
-    # Warms up the model: the first call takes seconds.
-    model(request_body.example(endpoint.fields[0]))
+    _warm_up(model, request_body.example(endpoint.fields[0]))
     app, batcher = application.make(model, limits, endpoint)
     served = server.make(app, limits)
     served.serve_on(opened)
     batcher.close()
     return served.ended_by
+
+
+def _warm_up(model: Model, example: str | tuple[str, str]) -> None:
+    """Calls the model once, as the first call takes seconds."""
+    try:
+        model(example)
+    except TaskFileError:  # of a model that reads two marked entities
+        model("[S1] Imatinib [E1] inhibits [S2] BCR-ABL [E2].")
 
 
 if __name__ == "__main__":

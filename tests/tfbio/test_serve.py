@@ -7,6 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -88,3 +90,34 @@ def test_a_package_of_the_extra_that_is_missing_is_named(tmp_path, fails_in_one_
     line = fails_in_one_sentence(done)
     remedy = "`pip install 'tfbio[serve]'` installs it"
     assert line == f"error: the package uvicorn is not installed: {remedy}."
+
+
+def test_a_model_that_reads_two_marked_entities_is_served(make_trial):
+    labels = ["no", "yes"]
+    trial, _ = make_trial("classification", labels, {"pairs": False}, pooling="mention")
+    command = [sys.executable, "-m", "tfbio.serve", f"--model={trial}", "--port=0"]
+    pipe = subprocess.PIPE
+    with forked.Popen(command, cwd=os.getcwd(), stdout=pipe, stderr=pipe) as process:
+        line = process.stdout.readline()
+        found = re.match(r"http://127\.0\.0\.1:(\d+): listening", line)
+        assert found, (line, process.stderr.read())
+
+        def answer(text):
+            address = f"http://127.0.0.1:{found[1]}/label"
+            body = json.dumps({"texts": [text]}).encode()
+            request = urllib.request.Request(address, body, {"Content-Type": "application/json"})
+            try:
+                with urllib.request.urlopen(request, timeout=60) as answered:
+                    return answered.status, json.load(answered)
+            except urllib.error.HTTPError as error:
+                return error.code, json.load(error)
+
+        status, answered = answer("[S1] the cell [E1] binds [S2] il-2 [E2].")
+        assert status == 200 and answered["labels"][0]["label"] in labels
+        status, answered = answer("the cell binds il-2.")
+        assert status == 422
+        assert answered["error"].startswith(
+            "'the cell binds il-2.': expected [S1], [E1], [S2], [E2]"
+        )
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0 and not said(process.stderr.read())

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from tfbio.base import messages
 from tfbio.formats.task_examples import Example, LabelledText
 from tfbio.formats.task_file_errors import TaskFileError
 
@@ -73,11 +74,13 @@ def find(
     dummies = [dummy.span() for dummy in _DUMMY.finditer(text)]
     if keep_markers and pooling != "entity_start" and 1 <= len(dummies) <= 2:
         return text, [dummies[0], dummies[-1]]
+    path, line = example.where
+    # New text from Python or a request has no place.
     raise TaskFileError(
-        f"{example.where[0]}, line {example.where[1]}: expected {', '.join(MARKERS)} once each for "
-        f"pooling {pooling} and entity_markers {str(keep_markers).lower()}"
-        f"{', or one or two dummies such as @GENE$' * keep_markers}; `--entities=marker` of "
-        "`tfbio data chemprot` and `ddi` writes markers."
+        (f"{path}, line {line}" if path else f"{messages.cut(text, 60)!r}")
+        + f": expected {', '.join(MARKERS)} once each for pooling {pooling} and entity_markers "
+        f"{str(keep_markers).lower()}{', or one or two dummies such as @GENE$' * keep_markers}; "
+        "`--entities=marker` of `tfbio data chemprot` and `ddi` writes markers."
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from tfbio.base import nearby_folders
 from tfbio.base.messages import quoted
 from tfbio.formats.label_sets import labels_of
-from tfbio.formats.task_examples import Example, Question
+from tfbio.formats.task_examples import Example, LabelledText, Question
 from tfbio.formats.task_file_errors import TaskFileError, Where, mistake, place_of
 
 SPLIT_NAMES = {
@@ -121,9 +121,10 @@ def check_splits(examples: Mapping[str, Sequence[Example]]) -> None:
       examples: for each split ("train", "dev", "test") its examples.
 
     Raises:
-      TaskFileError: two examples of a split have one id, or "train", if it is given, lacks a label
-        of another split.
+      TaskFileError: two examples of a split have one id, "train", if it is given, lacks a label of
+        another split, or the files' first lines seem to name their columns and were not known.
     """
+    _check_first_lines(examples)
     known = labels_of(examples.get("train", ()))
     for split, in_split in examples.items():
         places: dict[str, Where] = {}
@@ -141,3 +142,24 @@ def check_splits(examples: Mapping[str, Sequence[Example]]) -> None:
                         f"the label {label!r} of {split} has no example in train, which has "
                         f"{quoted(known)}: correct it, or add such an example",
                     )
+
+
+def _check_first_lines(examples: Mapping[str, Sequence[Example]]) -> None:
+    """Raises a TaskFileError if a header that was not known as one was read as an example.
+
+    So it is if the files begin with the same line, whose label no other line has.
+    """
+    firsts = [in_split[0] for in_split in examples.values() if in_split]
+    tables = [x for x in firsts if isinstance(x, LabelledText) and x.where[1] == 1]
+    if len(firsts) < 2 or len(tables) < len(firsts):
+        return
+    first, labels = tables[0], {label for _, label in tables[0].numbered_labels()}
+    if any((x.text, x.pair, x.label) != (first.text, first.pair, first.label) for x in tables):
+        return
+    others = (x for in_split in examples.values() for x in in_split[1:])
+    if labels and not labels & {label for x in others for _, label in x.numbered_labels()}:
+        raise mistake(
+            first.where,
+            f"all files begin with {first.text!r:.60}, {first.label!r:.60}, as if these named the "
+            "columns: call them text (pair for a second text) and label",
+        )

@@ -31,7 +31,7 @@ class Annotator:
 
     Args:
       model: the path of a fine-tuned model, see `predict.predict`.
-      strategy: where to compute; or a function that makes it.
+      strategy: where to compute.
       overrides: "name=value" each, for settings of the run such as run.eval_batch_size.
 
     Attributes:

@@ -40,8 +40,8 @@ def find_files(inputs: Sequence[str], endings: Sequence[str] = _ENDINGS) -> list
         .txt, .pubtator, .xml, .nxml, .tar, .tgz, .json and .parquet.
 
     Returns:
-      A list of the paths, sorted and each once. The manifest of a folder that tfbio has written is
-      none of them, unless it is named.
+      A list of the paths, sorted, each file once, however its path is written. The manifest of a
+      folder that tfbio has written is none of them, unless it is named.
 
     Raises:
       UserError: an input does not exist, or gives no file with one of the endings.
@@ -63,7 +63,11 @@ def find_files(inputs: Sequence[str], endings: Sequence[str] = _ENDINGS) -> list
                 f"{'no file that ends in' if matches else 'files that end in'} {wanted}."
             )
         files.update(paths)
-    return sorted(files)
+    once: dict[str, str] = {}
+    for path in sorted(files):
+        is_here = path != STDIN and not file_paths.is_remote(path)
+        once.setdefault(os.path.abspath(path) if is_here else path, path)
+    return list(once.values())
 
 
 def _is_manifest(path: str) -> bool:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from tfbio.base import cli, errors, extras
+from tfbio.base import cli, config, errors, extras
+from tfbio.task_types.finetuning_config import FinetuningConfig
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -35,6 +36,21 @@ SETTINGS = [
 ]
 # The flags of `device_flags` that one process takes.
 _DEVICES = ("tpu", "strategy", "cpu_devices", "mesh")
+
+
+def check_settings(overrides: Sequence[str]) -> None:
+    """Checks the settings of a prediction before its model is read, and returns nothing.
+
+    Args:
+      overrides: "name=value" each.
+
+    Raises:
+      ConfigError: a name is unknown, or a value is of another type or out of range.
+    """
+    # Each by itself, since all other settings are the model's; and of the head that has most.
+    model = {"question_answering": {"head": "electra"}}
+    for text in overrides:
+        config.load(FinetuningConfig, "", [text], model)
 
 
 def define() -> None:

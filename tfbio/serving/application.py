@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 
 import tfbio
 from tfbio.base import messages
+from tfbio.base.errors import UserError
 from tfbio.serving import endpoints, request_body
 from tfbio.serving.batching import Batcher
 from tfbio.serving.endpoints import Endpoint
@@ -97,6 +98,8 @@ class _Service:
         try:
             async with asyncio.timeout(seconds):
                 return await asyncio.wrap_future(self._batcher.submit(inputs))
+        except UserError as error:  # as for a text without the entities that the model reads
+            raise Refusal(422, str(error)) from None
         except TimeoutError:
             raise Refusal(
                 503,

@@ -134,6 +134,23 @@ def test_an_id_that_stands_twice_is_named(write):
     check_splits({"train": examples[:2], "test": examples[2:]})
 
 
+def test_a_header_that_is_not_known_is_no_example(write):
+    def read(first, *labels):
+        lines = [f"Sentence {number}.\t{label}" for number, label in enumerate(labels)]
+        paths = {
+            split: write("\n".join([first, *lines]), f"{split}.tsv")
+            for split in ("train", "dev", "test")
+        }
+        check_splits({split: read_own_table(path) for split, path in paths.items()})
+
+    message = "train.tsv, line 1: all files begin with 'review', 'sentiment', as if these named"
+    with pytest.raises(TaskFileError, match=message):
+        read("review\tsentiment", "good", "bad", "good")
+    read("text\tlabel", "good", "bad", "good")
+    # The same sentence in all files is an example if others have its label.
+    read("A sentence.\tgood", "good", "bad", "good")
+
+
 @pytest.mark.parametrize("folder", ["ncbi_disease", "chemprot", "gad", "hoc"])
 def test_published_splits_pass(folder):
     blurb = str(reference.corpus(f"{folder}/blurb"))

@@ -11,6 +11,7 @@ import pytest
 
 from data_prep.readers import input_files
 from tests import html_pages
+from tfbio.formats.text_files import STDIN
 from tfbio.runs import document_formats, predict
 
 
@@ -115,3 +116,11 @@ def test_the_id_of_a_text_is_the_beginning_of_its_name(tmp_path, name, expected)
         file.write("The cells.")
     (document,) = document_formats.read(path)
     assert document.id == expected
+
+
+def test_a_file_that_is_named_twice_is_read_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).touch()
+    spelt = ["b.txt", "./b.txt", str(tmp_path / "b.txt"), "a.txt", "-"]
+    assert document_formats.find_files(spelt) == [STDIN, "./b.txt", "a.txt"]
