@@ -69,6 +69,10 @@ TAUGHT = ("--teacher=tests", "--set=distillation.kl_weight=1", "--set=objective=
         (['--hparams={"learning_rat": 1}'], "'learning_rat'; the nearest is 'learning_rate'"),
         (["--set=learning_rate=fast"], "learning_rate must be a number"),
         (["--dry_run", "--estimate_for=tpu"], "expected one of tpu-v2-8, tpu-v3-8"),
+        (
+            ["--dry_run", "--hparams=base", "--set=gradient_clip_groups=1", "--mesh=1x2"],
+            "masked language models only (objective=mlm): a run with objective=electra works on",
+        ),
         (["--estimate_for=tpu-v3-8"], "--estimate_for goes with --dry_run"),
         ([], "--examples is missing"),
         (["--examples=nowhere"], "--model_dir is missing"),

@@ -49,9 +49,10 @@ def _blocks(lines: text_lines.LimitedLines) -> Iterator[list[str]]:
             raise BadFile(f"line {number:,} has a byte 0, which text has not.")
         if line.strip():
             block.append(line)
-        elif block:
+            continue
+        if block:
             yield block
             block = []
-            lines.renew()
+        lines.renew()  # blank lines in a row are no document, however many
     if block:
         yield block

@@ -6,11 +6,13 @@ and so does the annotation of many files on a cluster.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
 import difflib
 import logging
 import os
+import pkgutil
 import re
 import shlex
 import signal
@@ -50,6 +52,9 @@ class Runner:
 
 
 LOCAL = Runner()
+
+# What Beam adds to the message of an error in a step.
+_STEP = re.compile(r" \[while running '[^\n]*'\]$")
 
 
 def check_reachable(runner: Runner) -> None:
@@ -94,8 +99,8 @@ def run(
       shown: the context that shows the progress while the pipeline runs, such as `progress.shown`.
 
     Raises:
-      UserError: a flag in `beam_args` that Beam does not know either; a worker process died; the
-        job on another runner failed.
+      UserError: a flag in `beam_args` that Beam does not know either; a step found a mistake of the
+        user's; a worker process died; the job on another runner failed.
       OSError: the operating system refused a worker something, such as room on the disk.
       RuntimeError: a step failed otherwise on the local runner, as Beam tells it.
     """
@@ -157,7 +162,7 @@ def _mistake(
             "same command again, perhaps with fewer --workers; it continues."
         )
     if runner.is_local:
-        return _refusal(error) if isinstance(error, RuntimeError) else None
+        return _users_mistake(error) or _refusal(error)
     if not isinstance(error, RuntimeError) and not _is_of_grpc(error):
         return None
     return errors.UserError(
@@ -173,14 +178,44 @@ def _is_of_grpc(error: BaseException) -> bool:
     return isinstance(error, (grpc.RpcError, grpc.FutureTimeoutError))
 
 
-def _refusal(error: RuntimeError) -> OSError | None:
+def _users_mistake(error: BaseException) -> errors.UserError | None:
+    """Returns the `UserError` that a local step raised, without the name of the step.
+
+    From this process Beam raises the error itself. From a worker process, and where it cannot make
+    an error of the same class, it raises a RuntimeError whose text ends with the error's line.
+    """
+    if isinstance(error, errors.UserError) and _STEP.search(str(error)):
+        return type(error)(_STEP.sub("", error.args[0]), *error.args[1:])
+    if not isinstance(error, RuntimeError):
+        return None
+    last = str(error).rstrip().rpartition("\n")[2].removeprefix("RuntimeError: ")
+    name, _, sentence = last.partition(": ")
+    return errors.UserError(_STEP.sub("", sentence)) if sentence and _is_users(name) else None
+
+
+def _is_users(name: str) -> bool:
+    """Returns True for the full name of a class of `UserError`s, as tracebacks show it."""
+    if not re.fullmatch(r"(tfbio|data_prep)(\.\w+)+", name):
+        return False
+    try:
+        found = pkgutil.resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return isinstance(found, type) and issubclass(found, errors.UserError)
+
+
+def _refusal(error: BaseException) -> OSError | None:
     """Returns an operating system's refusal from the text of a traceback, which Beam raises."""
-    line = r"^\w+Error: \[Errno (\d+)\] ([^:\n]+): '([^'\n]+)'"
+    if not isinstance(error, RuntimeError):
+        return None
+    # Of a path with an apostrophe, and no other quotes, Python shows the repr in double quotes.
+    path = r"'(?:[^'\\\n]|\\.)*'" r'|"(?:[^"\\\n]|\\.)*"'
+    line = rf"^\w+Error: \[Errno (\d+)\] ([^:\n]+): ({path})"
     matches = re.findall(line, str(error), re.MULTILINE)
     if not matches:
         return None
-    number, reason, path = matches[-1]
-    return OSError(int(number), reason, path)
+    number, reason, shown = matches[-1]
+    return OSError(int(number), reason, ast.literal_eval(shown))
 
 
 def _last_line(error: BaseException) -> str:

@@ -54,6 +54,7 @@ _UNREADABLE = (
     RuntimeError,
 )
 
+_PMID = re.compile(r"[0-9]{1,8}")
 _LISTED_ID = re.compile(
     r"(?:pmid:)?(?:\w+/)*([0-9]{1,8})(?:\.txt|\.n?xml)?|(?:pmcid:)?PMC([0-9]{1,9})", re.I
 )
@@ -322,7 +323,7 @@ def _read_table(rows: list[list[str]]) -> tuple[set[str], set[str]]:
 
 def _read_json(values: list) -> tuple[set[str], set[str]]:
     listed = values[0] if len(values) == 1 and isinstance(values[0], list) else []
-    if listed and all(type(number) is int for number in listed):
+    if listed and all(type(number) is int and _PMID.fullmatch(str(number)) for number in listed):
         return set(map(str, listed)), set()
     if all(isinstance(item, str) for item in listed) and (written := _listed_ids(" ".join(listed))):
         return written, set()
@@ -352,4 +353,4 @@ def _ids_of_json(key: str, value: Any) -> set[str]:
         named = [key]
     elif key.lower() in ("pmid", "pmids", "pubmed_id"):
         named = value if isinstance(value, list) else [value]
-    return {item for item in map(str, named) if re.fullmatch("[0-9]{1,8}", item)}
+    return {item for item in map(str, named) if _PMID.fullmatch(item)}

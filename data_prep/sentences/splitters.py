@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from data_prep.sentences import senter
-from tfbio.base import errors, idle_packages
+from tfbio.base import errors, idle_packages, messages
 
 if TYPE_CHECKING:
     import spacy
@@ -131,9 +131,11 @@ def _pipeline(name: str) -> spacy.Language:
         set_current_ops(NumpyOps(use_blis=False))
         try:
             nlp = spacy.load(name, exclude=_IDLE)
-        except (OSError, ValueError, AttributeError) as error:
+        # A package that is no pipeline has no `load`, or one that takes other arguments.
+        except (OSError, ValueError, AttributeError, TypeError, ImportError) as error:
+            reason = messages.cut(" ".join(str(error).split()), 150)
             raise errors.UsageError(
-                f"--sentence_splitter={name}: it is not a spaCy pipeline ({error})."
+                f"--sentence_splitter={name}: it is not a spaCy pipeline ({reason})."
             ) from error
         if not any(pipe in nlp.pipe_names for pipe in ("senter", "sentencizer", "parser")):
             raise errors.UsageError(

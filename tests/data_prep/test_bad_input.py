@@ -17,6 +17,7 @@ import pytest
 from data_prep import documents
 from data_prep.readers import input_files
 from data_prep.running import pipeline
+from data_prep.selection import input_units
 from tfbio.base import errors
 from tfbio.base.document_records import read_documents
 from tfbio.base.manifests import read_manifest
@@ -320,6 +321,29 @@ def test_a_wrong_type_given_by_name(command, fails_in_one_sentence, tmp_path):
     assert "2 of 2 input files could not be used" in fails_in_one_sentence(done)
     assert f"some.pdf: {XML}" in done.stdout and f"photo.jpg: {XML}" in done.stdout
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["spacy", "lxml"])
+def test_a_package_that_splits_no_sentences_is_refused_before_anything_is_read(
+    command, fails_in_one_sentence, tmp_path, name
+):
+    (tmp_path / "a.xml").write_text(article_set(article(1, "a title")))
+    flags = [f"--input={tmp_path}/a.xml", f"--output={tmp_path}/out", "--workers=2"]
+    said = fails_in_one_sentence(command("documents", *flags, f"--sentence_splitter={name}"))
+    assert f"--sentence_splitter={name}: it is not a spaCy pipeline" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_of_too_many_units_is_refused_in_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(input_units, "UNITS_OF_INPUT", 2)
+    (tmp_path / "a.txt").write_text("".join(f"{'text ' * 9}{n}.\n\n" for n in range(99)))
+    settings = documents.DocumentSettings(sentence_splitter="pysbd", shard_megabytes=0.001)
+    with pytest.raises(errors.DataError) as error:
+        documents.make_documents(
+            [f"{tmp_path}/a.txt"], tmp_path / "out", settings, runner=ONE_WORKER
+        )
+    said = f"{tmp_path}/a.txt has more than 2 units: raise --shard_megabytes."
+    assert str(error.value) == said
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,20 @@ from tfbio.training.precision import precision_on
 _SAMPLE = 200
 
 
+def _sample_batches(count: int, size: int) -> list[np.ndarray]:
+    """Draws `_SAMPLE` batches of `size` windows, as numbers of windows below `count`.
+
+    A batch of more windows than there are has them in turn, each as often as another, give or take
+    two, as in training (`finetuning_data.training_order`): fixed shapes may hold no other batches.
+    """
+    generator = np.random.default_rng(0)
+    if count >= size:
+        return [generator.choice(count, size, replace=False) for _ in range(_SAMPLE)]
+    epochs = math.ceil(_SAMPLE * size / count)
+    order = np.concatenate([generator.permutation(count) for _ in range(epochs)])
+    return list(order[: _SAMPLE * size].reshape(_SAMPLE, size))
+
+
 def _batch_slots(
     features: Features, config: FinetuningConfig, replicas: int, fixed: bool
 ) -> tuple[float, int, int]:
@@ -43,11 +57,10 @@ def _batch_slots(
       largest number that all replicas work on at a time, and the number of tokens in a row of that.
     """
     parts = 1 if fixed else config.parts(replicas)
-    size, generator = config.train_batch_size, np.random.default_rng(0)
-    count = len(features.lengths)
+    size = config.train_batch_size
     # As many windows as divide; `_what_is_refused` says it of those that do not.
     whole = max(1, size // (replicas * parts)) * replicas * parts
-    batches = [generator.choice(count, whole, replace=whole > count) for _ in range(_SAMPLE)]
+    batches = _sample_batches(len(features.lengths), whole)
     if fixed:
         shapes = fixed_shapes.training_shapes(features.lengths, config, replicas)
         packer = fixed_shapes.FixedShapePacker(features, shapes, replicas, 0, size)

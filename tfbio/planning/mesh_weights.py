@@ -1,6 +1,7 @@
 """Counts the numbers of weights that each device of a mesh has, as `models.sharding` divides them.
 
-A mesh pretrains masked language models (`objectives.mesh_limits`), so others are not counted.
+Only masked language models are counted. A mesh pretrains ELECTRA, too (`objectives.mesh_limits`),
+for which there is no estimate yet.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ def weights(config: PretrainingConfig) -> list[Weight]:
     """
     if config.objective != "mlm":
         raise UsageError(
-            f"--dry_run counts what a mesh needs for objective=mlm, and not for {config.objective}."
+            "--dry_run with --mesh estimates masked language models only (objective=mlm): "
+            f"a run with objective={config.objective} works on the mesh, but has no estimate."
         )
     shape = config.encoder
     found = [*_embeddings(shape), *_layers(shape), *_head(shape)]

@@ -199,7 +199,9 @@ def _passes(config: PretrainingConfig) -> int:
     return 3 if config.adversarial.weight else 1
 
 
-def step_seconds(config: PretrainingConfig, device: devices.Device, length: int) -> float:
+def step_seconds(
+    config: PretrainingConfig, device: devices.Device, length: int, generator_alone: bool = False
+) -> float:
     """Estimates the least time that a pretraining step costs on a TPU, by the roofline.
 
     Each operation takes the time of its products at the peak, or of its bytes in memory, whichever
@@ -212,10 +214,14 @@ def step_seconds(config: PretrainingConfig, device: devices.Device, length: int)
     loss and sample. The gradients' sum over the devices comes last. Each of the three passes of
     adversarial pretraining counts alike. Of a distillation's teacher the products alone count.
 
+    Where the generator alone learns, the discriminator has a forward pass, of which nothing is
+    kept, and the parameters that count are the generator's.
+
     Args:
       config: all settings.
       device: a TPU.
       length: tokens of an example.
+      generator_alone: True for a step of `generator_warmup_steps`.
 
     Returns:
       Seconds, a float.
@@ -231,22 +237,25 @@ def step_seconds(config: PretrainingConfig, device: devices.Device, length: int)
         total = kept + sum(_off_chip(size, device) for size in moved)
         return max(flops / device.bfloat16, total / device.bandwidth)
 
-    def layer(shape: EncoderConfig) -> float:
+    def layer(shape: EncoderConfig, learns: bool = True) -> float:
         of, size = arrays(shape, length, examples), shape.hidden_size
         tokens = examples * length
         square = 2 * tokens * size * size
         wide = 2 * tokens * size * shape.intermediate_size
         attention = 2 * tokens * length * size
-        forward = [
-            *3 * [take(square, of.heads, of.hidden, of.heads)],  # query, key, value
-            take(attention, 0, of.heads, of.heads, of.scores),
-            take(0, 0, of.scores),  # the softmax's sum
-            take(attention, of.heads, of.scores, of.heads, of.heads),
-            take(square, of.hidden, of.heads, of.hidden, of.hidden),  # with the residual
-            take(wide, of.inner, of.hidden, of.inner),
-            take(wide, 0 if shape.layer_norm_first else of.hidden, of.inner, of.hidden, of.hidden),
-            take(0, of.hidden, of.hidden, of.hidden, of.hidden),  # LayerNorm, and to keep it
+        # FLOPs, bytes kept for the backward pass, and bytes moved.
+        forward: list[tuple[float, ...]] = [
+            *3 * [(square, of.heads, of.hidden, of.heads)],  # query, key, value
+            (attention, 0, of.heads, of.heads, of.scores),
+            (0, 0, of.scores),  # the softmax's sum
+            (attention, of.heads, of.scores, of.heads, of.heads),
+            (square, of.hidden, of.heads, of.hidden, of.hidden),  # with the residual
+            (wide, of.inner, of.hidden, of.inner),
+            (wide, 0 if shape.layer_norm_first else of.hidden, of.inner, of.hidden, of.hidden),
+            (0, of.hidden, of.hidden, of.hidden, of.hidden),  # LayerNorm, and to keep it
         ]
+        if not learns:
+            return sum(take(flops, 0, *moved) for flops, _, *moved in forward)
         backward = [
             take(attention, 0, of.heads, of.heads, of.scores),
             take(0, 0, of.scores),
@@ -260,10 +269,11 @@ def step_seconds(config: PretrainingConfig, device: devices.Device, length: int)
             *3 * [take(square, 0, of.hidden, of.heads)],
             take(0, of.hidden + 4 * of.heads, of.hidden, *4 * [of.heads]),  # the kept arrays
         ]
-        return sum(forward) + sum(backward)
+        return sum(take(*each) for each in forward) + sum(backward)
 
     passes = _passes(config)
-    seconds = passes * config.encoder.num_hidden_layers * layer(config.encoder)
+    of_layer = layer(config.encoder, learns=not generator_alone)
+    seconds = passes * config.encoder.num_hidden_layers * of_layer
     scores = 0.0
     if config.objective == "mlm":
         scores = passes * 3 * encoder_cost.word_flops(config.encoder, scored)
@@ -275,7 +285,8 @@ def step_seconds(config: PretrainingConfig, device: devices.Device, length: int)
     if scores:
         copy = _off_chip(_FLOAT32 * scored * config.encoder.vocab_size, device)
         seconds += passes * 12 * copy / device.bandwidth
-    count = objective_cost.parameters(config).all
+    learnt = objective_cost.parameters(config)
+    count = learnt.generator if generator_alone else learnt.all
     exchanged = 2 * (device.count - 1) / device.count * _FLOAT32 * count
     of_parameter = 52 + (12 * parts if parts > 1 else 0)
     moved = of_parameter * count / device.bandwidth
@@ -290,7 +301,8 @@ def _off_chip(size: float, device: devices.Device) -> float:
 def least_days(config: PretrainingConfig, name: str) -> float | None:
     """Estimates the days that a whole pretraining run takes at least, where it is on a TPU.
 
-    Its steps take the time of the roofline, `step_seconds`.
+    Its steps take the time of the roofline, `step_seconds`; those of `generator_warmup_steps` take
+    less, since the discriminator has no backward pass in them.
 
     Args:
       config: all settings.
@@ -307,7 +319,10 @@ def least_days(config: PretrainingConfig, name: str) -> float | None:
         return None
     seconds = phase_start = 0.0
     for length, phase_end in config.phases():
+        alone = max(0, min(phase_end, config.generator_warmup_steps) - phase_start)
         step = step_seconds(config, DEVICES[name], length)
-        seconds += (phase_end - phase_start) * step
+        seconds += (phase_end - phase_start - alone) * step
+        if alone:
+            seconds += alone * step_seconds(config, DEVICES[name], length, generator_alone=True)
         phase_start = phase_end
     return seconds / (24 * 3600)

@@ -12,6 +12,7 @@ import grpc
 import pytest
 
 from data_prep import documents, examples, vocabulary
+from data_prep.corpora import released_files
 from data_prep.readers import input_files
 from data_prep.running import pipeline
 from tfbio.base import ctrl_c, errors, file_paths, storage
@@ -68,6 +69,55 @@ def test_a_lost_connection_with_another_runner_is_one_sentence():
         mistake = pipeline._mistake(error, pipeline.Runner("FlinkRunner"), [])
         assert str(mistake).startswith("the job on FlinkRunner failed: "), error
     assert pipeline._mistake(grpc.RpcError("lost"), pipeline.LOCAL, []) is None
+
+
+# --- Errors of local workers ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    ("name", "kind", "said"),
+    [
+        ("mistake", errors.UserError, "a.zip: it is 'damaged': get it again."),
+        ("refusal", FileNotFoundError, "[Errno 2] No such file or directory: {path!r}"),
+    ],
+)
+def test_a_mistake_that_a_worker_finds_is_its_sentence(tmp_path, workers, name, kind, said):
+    import apache_beam as beam
+
+    path = f"{tmp_path}/it's \\ here"
+
+    def fail(name):
+        try:
+            os.stat("/nowhere")
+        except OSError as error:  # its line is in the traceback, too
+            if name == "refusal":
+                os.stat(path)
+            raise released_files.CorpusError("a.zip: it is 'damaged': get it again.") from error
+
+    def build(root):
+        _ = root | beam.Create([name]) | "It's" >> beam.Map(fail)
+
+    with pytest.raises(kind) as error:
+        pipeline.run(build, pipeline.Runner(workers=workers), contextlib.nullcontext())
+    assert str(error.value) == said.format(path=path)
+
+
+def test_a_mistake_that_beam_cannot_raise_again_is_its_sentence():
+    """As of a class that takes more than a message."""
+    text = "RuntimeError: tfbio.base.errors.UsageError: --flag=x: expected y. [while running 'R']"
+    for start in ("Traceback:\n  File\n", ""):
+        assert str(pipeline._mistake(RuntimeError(start + text), ONE_WORKER, [])) == (
+            "--flag=x: expected y."
+        )
+
+
+def test_an_error_of_the_program_after_a_mistake_keeps_its_traceback():
+    name = "tfbio.base.errors"
+    handled = f"{name}.UserError: a mistake\n\nDuring handling:\n\nKeyError: 'x'\n"
+    others = (f"{name}.Gone: a", f"{name}.os: a", f"{name}.DataError", "os.error: a", "")
+    for text in (handled, *others):
+        assert pipeline._mistake(RuntimeError(text), ONE_WORKER, []) is None, text
 
 
 # --- Object stores -------------------------------------------------------------------------------

@@ -145,6 +145,9 @@ def _locked_zip():
         ("bad.zip", b"PK\x03\x04 and no more", "cannot be read"),
         ("locked.zip", _locked_zip(), r"cannot be read \(.*password"),
         ("deep.json", b"[" * 100_000, "nested too deep"),
+        ("negative.json", b"[-5, 17]", "holds neither PMIDs nor text"),
+        ("pmcid.json", b"[-12345]", "holds neither PMIDs nor text"),
+        ("large.json", b"[17, 4294967298]", "holds neither PMIDs nor text"),
     ],
 )
 def test_bad_files_are_named(load, name, content, message):
@@ -160,7 +163,14 @@ def test_a_missing_file_is_named():
 
 
 def test_only_plain_numbers_are_ids():
-    for text in (b"-5\n+7\n", "\u0665\u0665\n".encode(), b"1e5\n", b"1_000", b'{"pmid": -5}'):
+    for text in (
+        b"-5\n+7\n",
+        "\u0665\u0665\n".encode(),
+        b"1e5\n",
+        b"1_000",
+        b'{"pmid": -5}',
+        b"[true]",
+    ):
         assert benchmark_files.read(text)[0] == set()
     assert benchmark_files.read(b"0055\nPMC12\n")[0] == {"0055", "PMC12"}
 

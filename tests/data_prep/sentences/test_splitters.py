@@ -137,6 +137,10 @@ def test_what_is_not_installed_is_named():
         splitters.resolve("en_core_sci_xxl")
 
 
-def test_what_is_no_pipeline_is_named():
-    with pytest.raises(errors.UserError, match="lxml: it is not a spaCy pipeline"):
-        splitters.load("lxml")
+@pytest.mark.parametrize("name", ["lxml", "spacy", "numpy", "absl-py"])
+def test_what_is_no_pipeline_is_named(name):
+    """Packages without `load`, with one that takes other arguments, and one of another name."""
+    assert splitters.resolve(name)[0] == name
+    with pytest.raises(errors.UserError, match=f"={name}: it is not a spaCy pipeline .") as error:
+        splitters.load(name)
+    assert len(str(error.value)) <= 300

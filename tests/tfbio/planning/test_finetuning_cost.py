@@ -61,6 +61,27 @@ def test_padding_is_that_of_the_devices():
         assert "  75.0%  " in report(padded, name=name)
 
 
+def test_of_few_windows_batches_are_drawn_as_in_training():
+    """Tests a batch that takes each of eight windows four times, the long one included.
+
+    With fixed shapes eight rows hold such batches, and none with more of the long one.
+    """
+    few = dataclasses.replace(SETTINGS, train_batch_size=32)
+    lengths = (64, *7 * [4])
+    tokens = 4 * sum(lengths)
+    for name in ("h100", "tpu-v3-8"):
+        (share,) = re.findall(r"(\d+\.\d)%  ", report(few, lengths, name))
+        assert 0 <= float(share) < 100 * (1 - tokens / (8 * 128))
+    for count, size in ((8, 32), (5, 12), (40, 64)):
+        sample = np.concatenate(finetuning_cost._sample_batches(count, size))
+        whole = sample[: len(sample) // count * count].reshape(-1, count)
+        assert (np.sort(whole) == np.arange(count)).all()
+    # With as many windows as a batch has, and more, those of recorded figures.
+    generator = np.random.default_rng(0)
+    for batch in finetuning_cost._sample_batches(32, 32):
+        np.testing.assert_array_equal(batch, generator.choice(32, 32, replace=False))
+
+
 def test_what_does_not_fit_is_said():
     assert "too much" not in report() and "tpu-v3-32" not in report()
     odd = dataclasses.replace(SETTINGS, train_batch_size=10)
