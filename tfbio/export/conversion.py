@@ -195,7 +195,7 @@ def to_tfbio_with_optimizer(
 
     Raises:
       ConfigError: a setting in the checkpoint is out of range.
-      TensorFlow1Error: the checkpoint is of another model, or has no head of pretraining.
+      TensorFlow1Error: the checkpoint is of another model or optimizer, or has no head.
       TokenizerError: the vocabulary is damaged, or its settings contradict it.
       VocabularyError: there is no vocabulary beside the checkpoint.
       OSError: the folder cannot be written.
@@ -209,6 +209,7 @@ def to_tfbio_with_optimizer(
         if "objective" not in known:
             raise TensorFlow1Error(f"{prefix} has no head of pretraining, only an encoder.")
         settings = tensorflow1_settings.config_of(known)
+    tensorflow1_settings.require_adam(source, settings.optimizer)
     tensorflow1_settings.require_encoder(source, settings.encoder)
     model, optimizer = _new_model(settings), _new_optimizer()
     tensorflow1_weights.load(prefix, model, optimizer)
@@ -219,8 +220,7 @@ def to_tfbio_with_optimizer(
         vocab_sha256=vocabularies.sha256_of(vocab_file),
     )
     unfinished = storage.unfinished_folder(target)
-    keep = settings.run.keep_checkpoint_max
-    _write_run(unfinished, written, model, optimizer, vocab_file, keep)
+    _write_run(unfinished, written, model, optimizer, vocab_file, settings.run.keep_checkpoint_max)
     _check(unfinished, model)
     os.rename(unfinished, target)
     return int(optimizer.iterations)

@@ -42,7 +42,7 @@ def divided_axis(name: str) -> int | None:
     return next((axis for pattern, axis in _AXES if pattern.search(name)), None)
 
 
-def check(encoder: EncoderConfig, parts: int, name: str = "encoder") -> None:
+def check(encoder: EncoderConfig, parts: int, prefix: str = "encoder.") -> None:
     """Checks that an encoder can be divided into so many parts, and returns nothing.
 
     The vocabulary need not divide: see `padded_words`.
@@ -50,7 +50,7 @@ def check(encoder: EncoderConfig, parts: int, name: str = "encoder") -> None:
     Args:
       encoder: the shape of the encoder.
       parts: the devices that share a model.
-      name: what the encoder is, in the settings.
+      prefix: how the names of the encoder's settings begin, "encoder." or "generator_".
 
     Raises:
       UsageError: its heads or its feed-forward units do not divide by them.
@@ -59,7 +59,7 @@ def check(encoder: EncoderConfig, parts: int, name: str = "encoder") -> None:
         number = getattr(encoder, setting)
         if number % parts:
             raise UsageError(
-                f"{name}.{setting} {number} does not divide by the {parts} devices of --mesh that "
+                f"{prefix}{setting} {number} does not divide by the {parts} devices of --mesh that "
                 f"share a model: give DATAx{math.gcd(number, parts)}, or another divisor of "
                 f"{number}."
             )

@@ -1,5 +1,7 @@
 """Says which settings of pretraining go with a mesh of devices that share one model."""
 
+import json
+
 from tfbio.base.device_flags import MeshShape
 from tfbio.base.errors import UsageError
 from tfbio.models import sharding
@@ -19,7 +21,7 @@ def check(config: PretrainingConfig, shape: MeshShape) -> None:
     """
     sharding.check(config.encoder, shape.model)
     if config.has_generator:
-        sharding.check(config.generator, shape.model, "generator")
+        sharding.check(config.generator, shape.model, "generator_")
     parts = config.run.gradient_accumulation_steps
     if config.train_batch_size % (shape.data * parts):
         raise UsageError(
@@ -38,8 +40,14 @@ def check(config: PretrainingConfig, shape: MeshShape) -> None:
         wanted["run.optimize_for"] = ("tpu", "auto")
     for name, (value, other) in wanted.items():
         if value != other:
+            given, advised = map(_as_setting, (value, other))
             raise UsageError(
-                f"--mesh={shape} does not compute {name}={value}: give --set {name}={other}."
+                f"--mesh={shape} does not compute {name}={given}: give --set {name}={advised}."
             )
     if config.distillation.has_teacher:
         raise UsageError(f"--mesh={shape} does not go with --teacher.")
+
+
+def _as_setting(value: object) -> str:
+    """Returns a value as `--set` takes it, where True is `true`."""
+    return value if isinstance(value, str) else json.dumps(value)

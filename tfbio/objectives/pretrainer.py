@@ -121,6 +121,9 @@ class Pretrainer:
         self._groups = 0
         if config.gradient_clip_groups > 1:
             self._groups = config.gradient_clip_groups // strategy.num_replicas_in_sync
+        # An evaluation clips nothing: groups are further parts, with as many rows as in training.
+        rounds = self._parts.rounds * max(1, self._groups)
+        self._eval_parts = self._parts._replace(rounds=rounds)
         # Data sets and an iterator, once they are set.
         self.eval_dataset: Any = None
         self._train_dataset: Any = None
@@ -335,7 +338,7 @@ class Pretrainer:
             self.eval_metrics.update(batch, masked, output, part)
             return []
 
-        accumulation.sum_over_parts(update, batch, masked, [], self._parts)
+        accumulation.sum_over_parts(update, batch, masked, [], self._eval_parts)
 
     def seeds(self, stream: int, number: tf.Tensor) -> list[tf.Tensor]:
         """Derives the pretrainer's two seeds of a batch: the first is of its masks.

@@ -109,6 +109,6 @@ class PretrainingGenerator:
             text = str(error).replace("encoder.", "").replace("the encoder", "it")
             raise ConfigError(
                 f"the generator cannot have these sizes: {text.rstrip('.')} (they are from "
-                "generator_hidden_fraction, generator_num_attention_heads and "
-                "generator_intermediate_size)"
+                "generator_hidden_fraction, generator_num_attention_heads, "
+                "generator_intermediate_size and generator_embedding_size)"
             ) from error

@@ -7,7 +7,7 @@
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 import tensorflow as tf
@@ -31,7 +31,7 @@ from tfbio.training.precision import Precision, set_precision
 from tfbio.training.preemption import Preemption
 from tfbio.training.profile import Profile
 from tfbio.training.summaries import Summaries
-from tfbio.training.trainer import Figures, Trainer
+from tfbio.training.trainer import Figures, Trainer, naming_remedy
 from tfbio.weights import checkpoint_weights, same_model
 
 
@@ -71,7 +71,7 @@ def pretrain(
       UserError: the examples or the teacher do not fit the settings, `model_dir` holds another run,
         the teacher is not the one that the run began with, the workers see different checkpoints in
         `model_dir`, or `run.max_skipped_steps` steps were skipped, as their gradients were not
-        finite.
+        finite; or memory ran out.
       DataError: a shard of the examples is missing or damaged, or there are fewer held-out examples
         than one batch.
       CheckpointError: the newest checkpoint is damaged, or `init_checkpoint` cannot be used.
@@ -97,8 +97,8 @@ def pretrain(
         # A device that cannot compute in it does not change it for those that come after.
         settings["chosen_precision"] = begun_in
     taught_by = teachers.load(teacher, settings["vocab_sha256"], settings["lower_case"], strategy)
-    if newest is None:
-        _check_start(settings, data, init_checkpoint)
+    recorded = pretraining_folder.recorded_phases(model_dir) if newest else set()
+    _check_start(settings, data, "" if newest else init_checkpoint, recorded)
     vocab = pretraining_folder.require_same_run(settings, data, model_dir, newest is None)
     tokenizer = load_fast_tokenizer(vocab, settings["lower_case"])
     mesh = MeshPretrainer(config, tokenizer, strategy) if is_mesh else None
@@ -160,7 +160,8 @@ def pretrain(
                 on_evaluated=progress.evaluated,
                 save_at=config.run.keep_checkpoints_at,
             )
-            step = _train(trainer, pretrainer, data, step)
+            with naming_remedy(_against_large_steps(config)):
+                step = _train(trainer, pretrainer, data, step)
             saves.save()
     finally:
         profile.close()
@@ -188,13 +189,23 @@ def _check_reachable(*folders: str) -> None:
             raise UserError(f"{folder} cannot be reached ({error.message}).") from error
 
 
-def _check_start(settings: dict, data: Data, init_checkpoint: str) -> None:
-    """Reads all examples once, and the settings of the checkpoint that a new run starts with."""
+def _check_start(
+    settings: dict, data: Data, init_checkpoint: str, recorded: Collection[str] = ()
+) -> None:
+    """Reads all new examples once, and the settings of the checkpoint that a new run starts with.
+
+    Args:
+      settings: of the run, whose `data` has a name for each phase.
+      data: the examples of each phase.
+      init_checkpoint: see `pretrain`; "" for a run that goes on.
+      recorded: the names of the phases whose examples were read before.
+    """
     if init_checkpoint:
         same_model.require_same_model(init_checkpoint, settings)
-    for folder, manifest in data:
-        # All bytes, once. If a run goes on, `find_data` has compared the sizes alone.
-        verify(folder, manifest, full=True)
+    for name, (folder, manifest) in zip(settings["data"], data, strict=True):
+        if name not in recorded:
+            # All bytes, once. If a run goes on, `find_data` has compared the sizes alone.
+            verify(folder, manifest, full=True)
 
 
 def _initialize(pretrainer: Pretrainer, counts: np.ndarray, init_checkpoint: str) -> None:
@@ -287,6 +298,16 @@ def _train(trainer: Trainer, pretrainer: Pretrainer, data: Data, step: int) -> i
             step = _train_phase(trainer, pretrainer, step, *phase)
         phase_start = phase_end
     return step
+
+
+def _against_large_steps(config: PretrainingConfig) -> str:
+    """Says what to do where memory ran out in a step or an evaluation."""
+    parts = config.run.gradient_accumulation_steps
+    return (
+        f"give --set run.gradient_accumulation_steps=N with N above {parts}, so that a device has "
+        "fewer examples at a time, and the same command otherwise, which goes on from what is "
+        "saved; --dry_run names an N that fits, if any"
+    )
 
 
 def _train_phase(

@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import json
 import os
+from typing import Any
 
 from tfbio.base import file_paths, json_files, storage
 from tfbio.base.errors import UserError
@@ -90,6 +91,24 @@ def precision_of(model_dir: str) -> str:
     return checkpoint_settings.read_settings(model_dir).get("chosen_precision", "")
 
 
+def recorded_phases(model_dir: str) -> set[str]:
+    """Reads of which phases the folder of a pretraining run records the examples.
+
+    Args:
+      model_dir: the path of the run's folder.
+
+    Returns:
+      Their names, see `PretrainingConfig.phase_names`; none for a folder without a `config.json`,
+      and for a model that was converted.
+
+    Raises:
+      UserError: its `config.json` cannot be read.
+    """
+    if not file_paths.at(model_dir, "config.json").exists():
+        return set()
+    return set(checkpoint_settings.read_settings(model_dir).get("data") or ())
+
+
 def require_same_run(settings: dict, data: Data, model_dir: str, is_new: bool) -> str | os.PathLike:
     """Checks that the folder of a pretraining run holds the run of these settings; writes nothing.
 
@@ -104,7 +123,7 @@ def require_same_run(settings: dict, data: Data, model_dir: str, is_new: bool) -
       The path of the vocabulary with which the examples were made.
 
     Raises:
-      UserError: the folder holds another run.
+      UserError: the folder holds another run, or a kept checkpoint of one.
       VocabularyError: the examples have no vocabulary.
     """
     path = file_paths.at(model_dir, "config.json")
@@ -119,7 +138,9 @@ def require_same_run(settings: dict, data: Data, model_dir: str, is_new: bool) -
             f"{model_dir} has checkpoints and no config.json: put it back, or give another "
             "--model_dir."
         )
-    if not is_new:
+    if is_new:
+        _require_no_kept(model_dir, settings["init_checkpoint"])
+    else:
         _require_same_settings(before, settings, model_dir)
         settings["data"] = (before.get("data") or {}) | settings["data"]
     folder, manifest = data[0]
@@ -173,11 +194,32 @@ def _require_same_settings(before: dict, settings: dict, model_dir: str) -> None
             )
     if differing:
         name = min(differing)
+        name, had, wanted = _first_difference(name, differing[name], settings[name])
         raise UserError(
-            f"{model_dir} holds a run with {name} = {differing[name]}, these settings say "
-            f"{settings[name]}: give another --model_dir, or the settings it had (in "
+            f"{model_dir} holds a run with {name} = {had}, these settings say {wanted}: give "
+            "another --model_dir, or the settings it had (in "
             f"{os.path.join(model_dir, 'config.json')})."
         )
+
+
+def _require_no_kept(model_dir: str, init_checkpoint: str) -> None:
+    """Refuses a new run where one that was removed left a checkpoint: it would pass for its own."""
+    own = file_paths.absolute(init_checkpoint) if init_checkpoint else ""
+    for prefix in checkpointing.find_kept(model_dir):
+        if file_paths.absolute(prefix) != own:
+            raise UserError(
+                f"{prefix}.index is of another run, whose other checkpoints are gone: move its "
+                "files elsewhere, or give another --model_dir."
+            )
+
+
+def _first_difference(name: str, had: Any, wanted: Any) -> tuple[str, Any, Any]:
+    """Returns the name and both values of a setting that differs, or of the first in a group."""
+    if isinstance(had, dict) and isinstance(wanted, dict):
+        for key in sorted(had.keys() & wanted.keys()):
+            if had[key] != wanted[key]:
+                return _first_difference(f"{name}.{key}", had[key], wanted[key])
+    return name, had, wanted
 
 
 def _require_same_data(before: dict, data: dict, model_dir: str) -> None:

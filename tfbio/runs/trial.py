@@ -25,11 +25,12 @@ from tfbio.task_types.task import Task
 from tfbio.training import checkpointing
 from tfbio.training.best_weights import BestWeights
 from tfbio.training.checkpointing import Checkpointer, NotFiniteError
+from tfbio.training.mesh import MeshStrategy
 from tfbio.training.preemption import Preemption
 from tfbio.training.profile import Profile
 from tfbio.training.progress_bar import Count
 from tfbio.training.summaries import Summaries
-from tfbio.training.trainer import Figures, Trainer
+from tfbio.training.trainer import Figures, Trainer, naming_remedy
 from tfbio.weights import checkpoint_source
 
 
@@ -90,6 +91,7 @@ class Trial:
 
         Raises:
           DivergedError: the loss, or a weight when a checkpoint is due, is no longer a number.
+          UserError: memory ran out.
           StoppedError: the process was told to end.
           CheckpointError: the trial was stopped, and its newest checkpoint is damaged; or the
             encoder's weights cannot be read.
@@ -165,6 +167,7 @@ class Trial:
 
         Raises:
           DivergedError: the loss, or a weight, is no longer a number.
+          UserError: memory ran out.
           StoppedError: the process was told to end.
         """
         config, finetuner = self._config, self.finetuner
@@ -193,13 +196,31 @@ class Trial:
                     best=best,
                 )
                 evaluate = self._evaluate if best else None
-                step = trainer.fit(step, finetuner.num_steps, finetuner.train, evaluate)
+                with naming_remedy(self._against_large_steps()):
+                    step = trainer.fit(step, finetuner.num_steps, finetuner.train, evaluate)
             saves.save()
         except NotFiniteError as error:
             # The loss of the last step was that of the weights before it.
             raise DivergedError(f"seed {self.seed}: {error}") from error
         if self.preemption.sent:
             raise StoppedError(f"seed {self.seed} is at step {step}, which is saved")
+
+    def _against_large_steps(self) -> str:
+        """Says what to do where memory ran out in a step."""
+        config, size = self._config, self._config.train_batch_size
+        if (
+            config.gradient_clip_groups > 1
+            or self.finetuner.fixed_shapes
+            or isinstance(self.finetuner.strategy, MeshStrategy)
+        ):
+            # None of these goes with run.gradient_accumulation_steps.
+            return f"give a train_batch_size below {size}, and another --output_dir"
+        parts = config.run.gradient_accumulation_steps
+        return (
+            f"give --set run.gradient_accumulation_steps=N with N above {parts} that divides the "
+            f"train_batch_size {size}, and the same command otherwise, which goes on from what is "
+            "saved; --dry_run estimates the memory"
+        )
 
     def _show(self, count: Count, figures: Figures) -> None:
         """Shows the progress of training.
@@ -235,6 +256,7 @@ class Trial:
         """Predicts a split; returns the predictions, and their scores. Dev calibrates the others.
 
         Raises:
+          UserError: memory ran out.
           StoppedError: the process was told to end, and `until_told_to_end` is true.
         """
         examples, features, task_type = self.examples[split], self.features[split], self._task_type
@@ -245,7 +267,12 @@ class Trial:
                 if until_told_to_end and self.preemption.sent:
                     raise StoppedError(f"seed {self.seed} is trained, which is saved")
 
-            outputs = self.finetuner.predict(features, done=done)
+            size = self._config.run.eval_batch_size
+            with naming_remedy(
+                f"give --set run.eval_batch_size=N with N below {size}, and the same command "
+                "otherwise, which goes on from what is saved"
+            ):
+                outputs = self.finetuner.predict(features, done=done)
         predicted = task_type.predictions(outputs, features, examples)
         if split == "dev":
             self._calibration = task_type.calibrate(examples, predicted)

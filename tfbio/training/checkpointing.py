@@ -230,6 +230,19 @@ def find_newest(folder: str, repair: bool = True) -> str | None:
     return path
 
 
+def find_kept(folder: str) -> list[str]:
+    """Finds the checkpoints of a folder that were kept for good.
+
+    Args:
+      folder: a run's `--model_dir`.
+
+    Returns:
+      The prefix of each, such as "out/model/kept-1000", sorted by their text.
+    """
+    pattern = os.path.join(glob.escape(folder), f"{_KEPT}-*.index")
+    return sorted(path.removesuffix(".index") for path in storage.find(pattern))
+
+
 def remove_half_written(folder: str) -> None:
     """Removes the parts of a checkpoint that TensorFlow left when its process was killed.
 

@@ -70,6 +70,18 @@ def may_use_avx512() -> bool:
     return limit.upper() not in _WITHOUT_AVX512
 
 
+def ends_process(cpuinfo: str = "/proc/cpuinfo") -> bool:
+    """Returns True if a matrix product in bfloat16 would end the process, by SIGSEGV.
+
+    TensorFlow 2.20 does so on a CPU with AVX-512 that oneDNN is told not to use.
+
+    Args:
+      cpuinfo: the path of the file in which Linux lists the CPU's flags. Where there is no such
+        file, as on other systems, or no x86, the result is False.
+    """
+    return "avx512f" in _flags(cpuinfo) and not may_use_avx512()
+
+
 @functools.cache
 def is_faster() -> bool:
     """Returns True if TensorFlow multiplies bfloat16 faster than float32 on the CPU.

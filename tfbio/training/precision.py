@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from tfbio.base.errors import UserError
 from tfbio.base.lazy import tensorflow as tf
 from tfbio.training import cpu_bfloat16
 from tfbio.training.devices import HAVE_BFLOAT16
@@ -56,11 +57,15 @@ def set_precision(
       The precision with its reason.
 
     Raises:
+      UserError: the run would compute in bfloat16 on a CPU where oneDNN is told not to use
+        AVX-512, which would end the process.
       KeyError: `precision` is none of the three.
     """
     import tf_keras as keras
 
     chosen = _chosen(precision, strategy, hidden_size, begun_in)
+    if chosen.name == "bfloat16":
+        _require_products(strategy)
     policy = {"float32": "float32", "bfloat16": "mixed_bfloat16"}[chosen.name]
     keras.mixed_precision.set_global_policy(policy)
     return chosen
@@ -70,16 +75,17 @@ def _chosen(
     precision: str, strategy: tf.distribute.Strategy, hidden_size: int, begun_in: str
 ) -> Precision:
     """Returns the precision without setting it; see `set_precision`."""
-    on_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
-    on_gpu = not on_tpu and bool(tf.config.list_physical_devices("GPU"))
+    on_tpu, on_gpu = _devices(strategy)
     if precision != "auto":
         hint = "" if precision == "float32" or on_tpu or on_gpu else _against_bfloat16()
         return Precision(precision, f" (run.precision{hint})")
     if on_tpu:
         return Precision("bfloat16", ", which a TPU multiplies in")
-    if on_gpu and not _gpus_have_bfloat16():
+    if on_gpu and not _all_workers(strategy, _gpus_have_bfloat16()):
         began = ", in which the run began" if begun_in == "bfloat16" else ""
-        return Precision("float32", f", as this GPU has no bfloat16{began}")
+        several = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+        without = "not every worker's GPU has" if several else "this GPU has no"
+        return Precision("float32", f", as {without} bfloat16{began}")
     if on_gpu:
         chosen = Precision("bfloat16", ", which this GPU multiplies faster")
     else:
@@ -90,6 +96,24 @@ def _chosen(
         begun_in,
         f", in which the run began (a new one would compute here in {chosen})",
     )
+
+
+def _devices(strategy: tf.distribute.Strategy) -> tuple[bool, bool]:
+    """Returns whether a strategy computes on a TPU, and whether on a GPU."""
+    on_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+    return on_tpu, not on_tpu and bool(tf.config.list_physical_devices("GPU"))
+
+
+def _require_products(strategy: tf.distribute.Strategy) -> None:
+    """Raises a UserError if bfloat16 products would end the process; all workers must call it."""
+    if any(_devices(strategy)):
+        return
+    if not _all_workers(strategy, not cpu_bfloat16.ends_process()):
+        raise UserError(
+            "TensorFlow cannot multiply bfloat16 on this CPU, as the environment variable "
+            "ONEDNN_MAX_CPU_ISA (or DNNL_MAX_CPU_ISA) keeps oneDNN from AVX-512: unset it, or give "
+            "--set run.precision=float32."
+        )
 
 
 def _against_bfloat16() -> str:

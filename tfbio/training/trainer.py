@@ -1,10 +1,13 @@
 """The training loop: takes steps, evaluates and saves on the way, and ends where it is told to."""
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import tensorflow as tf
 
+from tfbio.base.errors import UserError
 from tfbio.training.best_weights import BestWeights
 from tfbio.training.checkpointing import Checkpointer
 from tfbio.training.preemption import Preemption
@@ -13,6 +16,32 @@ from tfbio.training.summaries import Summaries
 
 # Figures by name, each a number or a tensor [].
 Figures = dict[str, float | tf.Tensor]
+
+# What TensorFlow and XLA say of memory, but not of a full disk, which gives the same error.
+_OF_MEMORY = re.compile(r"\bOOM\b|\bmemory\b|\ballocat", re.IGNORECASE)
+
+
+@contextlib.contextmanager
+def naming_remedy(remedy: str) -> Iterator[None]:
+    """Turns an error of a `with` block into a sentence where the memory of a device ran out.
+
+    Args:
+      remedy: the sentence's end, such as "give a smaller train_batch_size".
+
+    Yields:
+      None, once.
+
+    Raises:
+      UserError: memory ran out. Any other error passes unchanged.
+    """
+    try:
+        yield
+    except (MemoryError, tf.errors.ResourceExhaustedError) as error:
+        text = str(error)
+        is_of_files = "No space left on device" in text or "quota exceeded" in text
+        if isinstance(error, MemoryError) or (_OF_MEMORY.search(text) and not is_of_files):
+            raise UserError(f"memory ran out: {remedy}.") from error
+        raise
 
 
 @dataclasses.dataclass(kw_only=True)

@@ -240,6 +240,24 @@ def _generator_settings(prefix: str, shapes: dict[str, list[int]], encoder: dict
     }
 
 
+def require_adam(path: str, optimizer: str) -> None:
+    """Checks that settings name the optimizer of a TensorFlow 1 checkpoint; returns nothing.
+
+    Args:
+      path: the prefix of a checkpoint of BERT or ELECTRA with the averages of Adam, or its folder.
+      optimizer: the setting.
+
+    Raises:
+      TensorFlow1Error: it is another one.
+    """
+    if optimizer != "adamw":
+        raise TensorFlow1Error(
+            f"{path} holds the averages of Adam, with which no run goes on that has "
+            f"optimizer={optimizer}: give --set optimizer=adamw, or give the checkpoint to "
+            "run_pretraining.py as --init_checkpoint, for its weights alone."
+        )
+
+
 def require_encoder(path: str, encoder: EncoderConfig) -> None:
     """Checks that settings describe the encoder in a TensorFlow 1 checkpoint; returns nothing.
 

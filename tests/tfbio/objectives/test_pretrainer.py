@@ -469,6 +469,27 @@ def test_each_batch_of_an_evaluation_has_masks_of_its_own(cpu):
     assert losses[0] != losses[1]
 
 
+def test_an_evaluation_has_no_more_rows_at_a_time_than_training(cpu, monkeypatch):
+    """Groups whose gradients are clipped are parts there, too; the losses stay."""
+    run = PretrainingRun(gradient_accumulation_steps=2)
+    plain, grouped = tiny(cpu), tiny(cpu, gradient_clip_groups=2, run=run)
+    for mine, theirs in zip(grouped.model.variables, plain.model.variables, strict=True):
+        mine.assign(theirs)
+    rows, call = [], type(grouped.model).__call__
+
+    def spy(model, batch, *arguments, **named):
+        rows.append(batch["input_ids"].shape[0])
+        return call(model, batch, *arguments, **named)
+
+    monkeypatch.setattr(type(grouped.model), "__call__", spy)
+    losses = []
+    for trainer in (plain, grouped):
+        trainer.eval_dataset = tf.data.Dataset.from_tensors(ROWS).repeat(2)
+        losses.append({name: float(value) for name, value in trainer.evaluate().items()})
+    assert set(rows[:1]) == {8} and set(rows[-1:]) == {8 // (2 * 2)}
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+
+
 def test_parts_at_the_same_time_are_traced_once(cpu, monkeypatch):
     """In a loop over rounds, too. The metrics are updated for each."""
     trainer = tiny(cpu, run=PretrainingRun(parallel_parts=2, gradient_accumulation_steps=2))

@@ -251,6 +251,13 @@ def test_a_generator_may_be_of_any_shape():
         ),
         (["generator_hidden_fraction=0.001"], "hidden_size must be at least 1, not 0"),
         (["generator_intermediate_size=2000000000"], "it would have more than 10 billion"),
+        (
+            [
+                "untied_generator_embeddings=true",
+                "generator_embedding_size=2000000000",
+            ],
+            "of which embedding_size is the largest",
+        ),
     ],
 )
 def test_sizes_that_no_generator_has_are_blamed_on_its_own_settings(flags, reason):
@@ -260,7 +267,7 @@ def test_sizes_that_no_generator_has_are_blamed_on_its_own_settings(flags, reaso
     message = str(caught.value)
     assert "the generator cannot have these sizes: " in message and reason in message
     assert "encoder" not in message
-    for name in ("hidden_fraction", "num_attention_heads", "intermediate_size"):
+    for name in ("hidden_fraction", "num_attention_heads", "intermediate_size", "embedding_size"):
         assert f"generator_{name}" in message
     # Where there is no generator, its sizes do not matter.
     load(PretrainingConfig, "", [*flags, "objective=mlm"])

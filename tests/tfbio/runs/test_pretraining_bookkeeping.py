@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from tests.pretraining_runs import eagerly, scalars
+from tfbio.base.errors import UserError
 from tfbio.base.manifests import read_manifest
 from tfbio.models import target
 from tfbio.objectives.pretrainer import Pretrainer
@@ -122,6 +123,23 @@ def test_a_trace_that_a_run_does_not_come_to_the_end_of_is_written(
         arguments = stopped, [str(examples_folder)], str(tmp_path), cpu
         pretraining.pretrain(*arguments, profile_steps=(2, 5))
     assert list(tmp_path.glob("logs/plugins/profile/*/*.xplane.pb"))
+
+
+@pytest.mark.parametrize("method", ["train", "evaluate"])
+def test_memory_that_runs_out_is_told_with_the_setting_that_helps(
+    method, settings, examples_folder, cpu, tmp_path, monkeypatch
+):
+    def fail(*_):
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+
+    run = PretrainingRun(gradient_accumulation_steps=2, num_eval_batches=1)
+    short = dataclasses.replace(settings, num_train_steps=1, run=run)
+    monkeypatch.setattr(Pretrainer, method, fail)
+    with eagerly(), pytest.raises(UserError, match="^memory ran out: give ") as raised:
+        pretraining.pretrain(short, [str(examples_folder)], str(tmp_path), cpu)
+    message = str(raised.value)
+    assert "--set run.gradient_accumulation_steps=N with N above 2, " in message
+    assert "--dry_run" in message and len(message) <= 300
 
 
 def test_a_start_that_ended_before_its_first_checkpoint_leaves_no_curves(

@@ -68,6 +68,13 @@ def spy_on_examples(patch, read):
     patch.setattr(pretraining_data, "training_dataset", spy)
 
 
+def damage(folder, shard):
+    """Changes a bit of a shard."""
+    data = bytearray((folder / shard.file).read_bytes())
+    data[len(data) // 2] ^= 1
+    (folder / shard.file).write_bytes(data)
+
+
 def test_the_corpus_changes_and_all_else_goes_on(finished, changing, folders, cpu, tmp_path):
     folder, read = finished
     first, second = folders
@@ -108,6 +115,30 @@ def test_a_run_that_stopped_continues_across_the_border(
     assert expected.keys() == continued.keys()
     for name, value in expected.items():
         np.testing.assert_array_equal(continued[name], value, err_msg=name)
+
+
+def test_a_later_corpus_that_was_not_read_yet_is_read_where_a_run_goes_on(
+    finished, changing, folders, cpu, tmp_path, monkeypatch
+):
+    """After `run.stop_at_step`, whose command found the first corpus alone."""
+    folder, other, read = str(tmp_path / "model"), tmp_path / "other", []
+    shutil.copytree(finished[0], folder)
+    config = Path(folder, "config.json")
+    settings = json.loads(config.read_text())
+    del settings["data"]["64 from step 3"]
+    config.write_text(json.dumps(settings))
+    shutil.copytree(folders[1], other)
+    damage(other, read_manifest(other, "examples").shards_of("train")[-1])
+    verify = pretraining.verify
+
+    def spy(folder, *arguments, **changes):
+        read.append(folder)
+        verify(folder, *arguments, **changes)
+
+    monkeypatch.setattr(pretraining, "verify", spy)
+    with pytest.raises(DataError, match="is damaged"):
+        pretraining.pretrain(changing, [folders[0], str(other)], folder, cpu)
+    assert read == [str(other)]
 
 
 def test_commands_take_a_kept_checkpoint_by_its_name(finished, changing, tmp_path):
@@ -170,9 +201,7 @@ def test_a_later_corpus_that_cannot_be_read_is_refused_at_the_start(
     manifest = read_manifest(other, "examples")
     shard = manifest.shards_of(split)[-1]
     if split == "train":
-        data = bytearray((other / shard.file).read_bytes())
-        data[len(data) // 2] ^= 1
-        (other / shard.file).write_bytes(data)
+        damage(other, shard)
     else:
         others = [each for each in manifest.shards if each.split != split]
         few = dataclasses.replace(shard, records=4)

@@ -96,6 +96,36 @@ def test_a_run_does_not_go_on_with_examples_that_were_made_anew(
         prepare(moved)
 
 
+def test_a_new_run_refuses_the_kept_checkpoints_of_another(shallow, examples_folder, tmp_path):
+    """Of one whose other checkpoints were removed; not the one it starts from, nor its own."""
+    data = pretraining_data.find_examples([str(examples_folder)], [64], shallow.encoder.vocab_size)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    tf.train.Checkpoint().write(str(folder / "kept-10"))
+
+    def begin(init_checkpoint, is_new):
+        settings = pretraining_folder.settings_of(shallow, data, init_checkpoint)
+        write(settings, data, folder, is_new)
+
+    for init_checkpoint in ("", "out/general"):
+        with pytest.raises(UserError, match="kept-10.index is of another run, whose other"):
+            begin(init_checkpoint, True)
+    begin(str(folder / "kept-10"), True)
+    begin(str(folder / "kept-10"), False)
+    assert (folder / "kept-10.index").exists()
+
+
+def test_a_setting_in_a_group_that_differs_is_named(shallow, examples_folder, tmp_path):
+    """Not the whole group, which is cut in the middle where it is printed."""
+    data = pretraining_data.find_examples([str(examples_folder)], [64], shallow.encoder.vocab_size)
+    write(pretraining_folder.settings_of(shallow, data, ""), data, tmp_path, True)
+    encoder = dataclasses.replace(shallow.encoder, hidden_dropout_prob=0.25)
+    other = dataclasses.replace(shallow, encoder=encoder)
+    words = r"run with encoder.hidden_dropout_prob = 0.1, these settings say 0.25: give another"
+    with pytest.raises(UserError, match=words):
+        write(pretraining_folder.settings_of(other, data, ""), data, tmp_path)
+
+
 def recorded(folder):
     """Returns the content of a run's `config.json`."""
     return json.loads(Path(folder, "config.json").read_text())

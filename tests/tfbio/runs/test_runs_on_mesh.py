@@ -184,7 +184,7 @@ def test_new_text_gets_the_same_entities(fine_tuned, tmp_path):
         (["--mesh=1x3"], "num_attention_heads 4 does not divide by the 3 devices of --mesh"),
         (["--mesh=3x1"], "train_batch_size 8 does not divide by the 3 parts of --mesh=3x1"),
         (["--mesh=2x2", "--strategy=mirrored"], "--strategy does not go with --mesh=2x2"),
-        (["--mesh=1x2", "--set=run.jit_compile=true"], "does not compute run.jit_compile=True"),
+        (["--mesh=1x2", "--set=run.jit_compile=true"], "does not compute run.jit_compile=true"),
     ],
 )
 def test_pretraining_that_no_mesh_does_is_refused(flags, words, pairs_folder, tmp_path):

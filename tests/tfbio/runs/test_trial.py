@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from tests import forked
 from tests.workers import Workers
+from tfbio.base.errors import UserError
 from tfbio.reporting import curves
 from tfbio.runs import trial as trials
 from tfbio.runs.trial import Trial
@@ -247,6 +248,61 @@ def test_the_settings_that_several_workers_cannot_have_are_named(command, tmp_pa
     assert "fixed_shapes = always does not go with --strategy=multi_worker" in done.stderr
 
 
+def small_trial(finetuner, task, features):
+    """Returns a trial of a finetuner with a strategy of one process."""
+    finetuner.strategy = SimpleNamespace(extended=SimpleNamespace(should_checkpoint=True))
+    return Trial(
+        finetuner=finetuner,
+        task=task,
+        examples={split: [split] for split in features},
+        features=features,
+        trained=features["train"],
+        init_checkpoint="",
+        with_head=False,
+        output_dir="",
+        seed=0,
+        shown=(),
+        preemption=SimpleNamespace(sent=False),
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "fixed_shapes", "words"),
+    [
+        ({}, False, "run.gradient_accumulation_steps=N with N above 1 that divides .* 8, "),
+        ({}, True, "give a train_batch_size below 8, and another --output_dir"),
+        (
+            {"gradient_clip_groups": 2, "loss_reduction": "sum"},
+            False,
+            "give a train_batch_size below 8",
+        ),
+    ],
+)
+def test_memory_that_runs_out_is_told_with_the_setting_that_helps(changes, fixed_shapes, words):
+    def fail(*_, **__):
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+
+    finetuner = SimpleNamespace(
+        config=FinetuningConfig(train_batch_size=8, **changes),
+        task_type=None,
+        num_steps=1,
+        step=tf.Variable(0),
+        fixed_shapes=fixed_shapes,
+        begin=lambda *_: None,
+        train=fail,
+        predict=fail,
+    )
+    windows = SimpleNamespace(input_ids=np.zeros([8, 4]))
+    trial = small_trial(finetuner, None, dict.fromkeys(("train", "dev"), windows))
+    trial._curves = dict.fromkeys(("train", "dev"))
+    with pytest.raises(UserError, match=f"^memory ran out: .*{words}") as raised:
+        trial._train(None, None)
+    assert len(str(raised.value)) <= 300
+    size = finetuner.config.run.eval_batch_size
+    with pytest.raises(UserError, match=f"run.eval_batch_size=N with N below {size}, and"):
+        trial._predict("dev")
+
+
 def test_the_development_set_alone_calibrates():
     calibrated_by = []
     task_type = SimpleNamespace(
@@ -255,27 +311,12 @@ def test_the_development_set_alone_calibrates():
         calibrated=lambda found, number: [number],
         more_scores=lambda *_: {},
     )
-    strategy = SimpleNamespace(extended=SimpleNamespace(should_checkpoint=True))
     finetuner = SimpleNamespace(
-        config=FinetuningConfig(),
-        task_type=task_type,
-        strategy=strategy,
-        predict=lambda *_, **__: [],
+        config=FinetuningConfig(), task_type=task_type, predict=lambda *_, **__: []
     )
     splits = ("dev", "test", "train")
-    trial = Trial(
-        finetuner=finetuner,
-        task=SimpleNamespace(score=lambda examples, found: {"threshold": found[0]}),
-        examples={split: [split] for split in splits},
-        features=dict.fromkeys(splits, SimpleNamespace(input_ids=[])),
-        trained=None,
-        init_checkpoint="",
-        with_head=False,
-        output_dir="",
-        seed=0,
-        shown=(),
-        preemption=None,
-    )
+    task = SimpleNamespace(score=lambda examples, found: {"threshold": found[0]})
+    trial = small_trial(finetuner, task, dict.fromkeys(splits, SimpleNamespace(input_ids=[])))
     assert [trial._predict(split)[1]["threshold"] for split in splits] == [1, 1, 1]
     assert calibrated_by == [["dev"]]
 

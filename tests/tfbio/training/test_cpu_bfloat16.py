@@ -36,6 +36,18 @@ def test_the_flags_of_linux_tell_it(cpu, tmp_path):
 def test_there_are_no_such_flags_where_linux_lists_none(tmp_path):
     assert not cpu_bfloat16.has_instructions(str(tmp_path / "cpuinfo"))
     assert not cpu_bfloat16.cuts_off_products(str(tmp_path / "cpuinfo"))
+    assert not cpu_bfloat16.ends_process(str(tmp_path / "cpuinfo"))
+
+
+@pytest.mark.parametrize("most", ["", "AVX2", "avx2_vnni", "AVX512_CORE"])
+@pytest.mark.parametrize("cpu", FLAGS)
+def test_products_end_the_process_where_onednn_may_not_use_avx512(cpu, most, tmp_path, monkeypatch):
+    """A CPU that has no AVX-512 multiplies in another way."""
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", most)
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(FLAGS[cpu][0])
+    expected = "avx512f" in FLAGS[cpu][0] and most.startswith(("AVX2", "avx2"))
+    assert cpu_bfloat16.ends_process(str(cpuinfo)) == expected
 
 
 @pytest.mark.parametrize("size", [2, 64])

@@ -12,6 +12,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tests import forked
+from tfbio.base.errors import UserError
 from tfbio.training import cpu_bfloat16
 from tfbio.training.precision import SMALLEST_HIDDEN_SIZE, set_precision
 
@@ -57,6 +58,19 @@ def test_bfloat16_on_a_cpu_without_it_is_met_with_advice(
     chosen = set_precision("bfloat16", cpu, 768)
     assert str(chosen) == f"bfloat16 (run.precision; float32 is {faster} on this CPU)"
     assert keras.mixed_precision.global_policy().name == "mixed_bfloat16"
+
+
+@pytest.mark.parametrize(("precision", "begun_in"), [("bfloat16", ""), ("auto", "bfloat16")])
+def test_bfloat16_that_would_end_the_process_is_refused(
+    precision, begun_in, cpu, of_cpu, monkeypatch
+):
+    """On a CPU with AVX-512 that oneDNN may not use."""
+    of_cpu(True, False)
+    monkeypatch.setattr(cpu_bfloat16, "ends_process", lambda: True)
+    with pytest.raises(UserError, match=r"ONEDNN_MAX_CPU_ISA .* --set run.precision=float32"):
+        set_precision(precision, cpu, 768, begun_in)
+    assert set_precision("float32", cpu, 768, begun_in).name == "float32"
+    assert set_precision("auto", cpu, 768).name == "float32"
 
 
 @pytest.mark.parametrize(
@@ -123,6 +137,7 @@ def test_gpus_that_have_bfloat16_take_it(capabilities, expected, cpu, monkeypatc
     )
     assert str(set_precision("auto", cpu, 8)) == expected
     of_cpu(False, False)  # nor do the CPU's instructions for a setting
+    monkeypatch.setattr(cpu_bfloat16, "ends_process", lambda: True)
     assert str(set_precision("bfloat16", cpu, 8)) == "bfloat16 (run.precision)"
 
 
@@ -159,7 +174,8 @@ def test_a_gpu_without_bfloat16_says_that_a_run_began_in_it(cpu, gpu):
 
 PROGRAM = """
 import json, os
-from tfbio.training import cpu_bfloat16, distribution
+import tensorflow as tf
+from tfbio.training import cpu_bfloat16, distribution, precision
 from tfbio.training.precision import set_precision
 strategy = distribution.make_strategy(strategy="multi_worker")
 index = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
@@ -167,11 +183,15 @@ for slower in ([], [1]):  # workers
     cpu_bfloat16.has_instructions = lambda: True
     cpu_bfloat16.is_faster = lambda: index not in slower
     print(set_precision("auto", strategy, 256).name)
+tf.config.list_physical_devices = lambda kind=None: ["gpu:0"]
+for older in ([], [1]):
+    precision._gpus_have_bfloat16 = lambda: index not in older
+    print(set_precision("auto", strategy, 256).name)
 """
 
 
 def test_workers_choose_the_same(tmp_path):
-    """All take bfloat16 if it is faster for each of them."""
+    """All take bfloat16 if it is faster for each of them, or each has a GPU that has it."""
     (tmp_path / "program.py").write_text(PROGRAM)
     sockets = [socket.create_server(("localhost", 0)) for _ in range(2)]
     addresses = [f"localhost:{each.getsockname()[1]}" for each in sockets]
@@ -193,5 +213,5 @@ def test_workers_choose_the_same(tmp_path):
     ]
     for process in processes:
         with process:
-            assert process.stdout.read().split() == ["bfloat16", "float32"]
+            assert process.stdout.read().split() == ["bfloat16", "float32"] * 2
             assert process.wait() == 0

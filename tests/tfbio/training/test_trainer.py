@@ -3,11 +3,13 @@
 import types
 
 import pytest
+import tensorflow as tf
 import tf_keras as keras
 
+from tfbio.base.errors import UserError
 from tfbio.training.best_weights import BestWeights
 from tfbio.training.profile import Profile
-from tfbio.training.trainer import Trainer
+from tfbio.training.trainer import Trainer, naming_remedy
 
 
 class Record:
@@ -146,3 +148,29 @@ def test_a_run_takes_no_step_behind_evaluations_that_got_no_better(record):
     record.events.clear()
     assert trainer.fit(100, 200, record.train, evaluate) == 100
     assert not record.events
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "OOM when allocating tensor with shape[4096,30522] and type float on /device:GPU:0",
+        "Out of memory while trying to allocate 9663676416 bytes.",
+        "Ran out of memory in memory space hbm. Used 17.20G of 15.48G hbm.",
+        "failed to allocate memory",
+    ],
+)
+def test_memory_that_ran_out_is_told_with_a_remedy(text):
+    for error in (MemoryError(), tf.errors.ResourceExhaustedError(None, None, text)):
+        told = pytest.raises(UserError, match=r"^memory ran out: give less\.$")
+        with told as raised, naming_remedy("give less"):
+            raise error
+        assert raised.value.__cause__ is error
+
+
+@pytest.mark.parametrize(
+    "text", ["/memory/ckpt-1.index; No space left on device", "a.tfrecord; Too many open files"]
+)
+def test_other_things_that_ran_out_are_told_as_they_are(text):
+    """A full disk, for example, which `cli` has a sentence for."""
+    with pytest.raises(tf.errors.ResourceExhaustedError), naming_remedy("give less"):
+        raise tf.errors.ResourceExhaustedError(None, None, text)

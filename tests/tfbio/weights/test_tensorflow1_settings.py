@@ -87,6 +87,16 @@ def test_settings_of_another_model_are_refused(tmp_path):
         conversion.to_tfbio_with_optimizer(str(folder), str(tmp_path / "run"), settings)
 
 
+def test_a_run_with_another_optimizer_does_not_go_on(tmp_path, monkeypatch):
+    """It is refused before any weight is read."""
+    folder = copy_recording(tmp_path / "electra", 4)
+    settings = dataclasses.replace(recorded_config(), optimizer="lamb")
+    monkeypatch.setattr(tensorflow1_weights, "load", None)
+    with pytest.raises(TensorFlow1Error, match="averages of Adam.*: give --set optimizer=adamw"):
+        conversion.to_tfbio_with_optimizer(str(folder), str(tmp_path / "run"), settings)
+    assert not (tmp_path / "run").exists()
+
+
 def test_attention_heads_that_no_file_tells_are_said(tmp_path, capsys):
     """No tensor's shape depends on them, so another number computes something else."""
     folder = copy_recording(tmp_path / "electra", 4)
