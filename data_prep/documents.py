@@ -141,7 +141,9 @@ def make_documents(
         document_manifest.check_problems(manifest.problems, manifest.counts, strict)
         return manifest
 
-    splitters.load(splitter)  # the workers do so only once all input is read
+    if splitter not in (*splitters.BEST_FIRST, splitters.ALWAYS_INSTALLED):
+        # It may be no splitter. The workers load it only once all input is read.
+        splitters.load(splitter)
     # Finished output is known by its files' names and sizes, half-done work by their times too.
     times = _digest_of_times(paths)
     pipeline.check_reachable(runner)

@@ -49,10 +49,9 @@ def _blocks(lines: text_lines.LimitedLines) -> Iterator[list[str]]:
             raise BadFile(f"line {number:,} has a byte 0, which text has not.")
         if line.strip():
             block.append(line)
-            continue
-        if block:
+        elif block:
             yield block
             block = []
-        lines.renew()  # blank lines in a row are no document, however many
+            lines.renew()
     if block:
         yield block

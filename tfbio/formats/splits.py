@@ -26,6 +26,10 @@ _RELEASED_FILES = {
 }
 
 
+# Of smaller files a first line says too little.
+_FEWEST_LINES = 10
+
+
 class NearbyError(TaskFileError):
     """The error for a folder without a task's files, where a folder in it has them."""
 
@@ -147,11 +151,14 @@ def check_splits(examples: Mapping[str, Sequence[Example]]) -> None:
 def _check_first_lines(examples: Mapping[str, Sequence[Example]]) -> None:
     """Raises a TaskFileError if a header that was not known as one was read as an example.
 
-    So it is if the files begin with the same line, whose label no other line has.
+    So it is if the files begin with the same line, whose label no other line has, and are not
+    tiny.
     """
-    firsts = [in_split[0] for in_split in examples.values() if in_split]
+    if min(map(len, examples.values())) < _FEWEST_LINES:
+        return
+    firsts = [in_split[0] for in_split in examples.values()]
     tables = [x for x in firsts if isinstance(x, LabelledText) and x.where[1] == 1]
-    if len(firsts) < 2 or len(tables) < len(firsts):
+    if len(firsts) < 2 or len(tables) < len(firsts):  # or a header was known
         return
     first, labels = tables[0], {label for _, label in tables[0].numbered_labels()}
     if any((x.text, x.pair, x.label) != (first.text, first.pair, first.label) for x in tables):

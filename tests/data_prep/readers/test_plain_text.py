@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from data_prep.readers import plain_text, text_lines
+from data_prep.readers import plain_text
 from tests.data_prep.other_corpora import PLAIN
 from tfbio.formats.safe_xml import BadFile
 
@@ -32,13 +32,4 @@ def test_an_empty_line_ends_a_document(tmp_path, pack, line_feed):
 def test_what_is_no_text_is_refused(tmp_path, data, sentence):
     (tmp_path / "a.txt").write_bytes(data)
     with pytest.raises(BadFile, match=re.escape(sentence)):
-        list(plain_text.read_documents(tmp_path / "a.txt"))
-
-
-def test_any_number_of_blank_lines_may_follow_each_other(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_lines, "MAX_DOCUMENT_BYTES", 100)
-    (tmp_path / "a.txt").write_text("\n" * 50 + "one\n" + " \n" * 50 + "two\n" + "\n" * 50)
-    assert list(plain_text.read_documents(tmp_path / "a.txt")) == [("one",), ("two",)]
-    (tmp_path / "a.txt").write_text("\n" * 50 + "a line\n" * 50)
-    with pytest.raises(BadFile, match="a document in it is longer than 100 bytes"):
         list(plain_text.read_documents(tmp_path / "a.txt"))

@@ -145,10 +145,12 @@ def test_a_header_that_is_not_known_is_no_example(write):
 
     message = "train.tsv, line 1: all files begin with 'review', 'sentiment', as if these named"
     with pytest.raises(TaskFileError, match=message):
-        read("review\tsentiment", "good", "bad", "good")
-    read("text\tlabel", "good", "bad", "good")
+        read("review\tsentiment", *["good", "bad"] * 5)
+    read("text\tlabel", *["good", "bad"] * 5)
     # The same sentence in all files is an example if others have its label.
-    read("A sentence.\tgood", "good", "bad", "good")
+    read("A sentence.\tgood", *["good", "bad"] * 5)
+    # Too few lines to tell.
+    read("review\tsentiment", "good", "bad", "good")
 
 
 @pytest.mark.parametrize("folder", ["ncbi_disease", "chemprot", "gad", "hoc"])
