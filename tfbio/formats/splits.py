@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from tfbio.base import nearby_folders
 from tfbio.base.messages import quoted
 from tfbio.formats.label_sets import labels_of
-from tfbio.formats.task_examples import Example, LabelledText, Question
+from tfbio.formats.task_examples import Example, Question
 from tfbio.formats.task_file_errors import TaskFileError, Where, mistake, place_of
 
 SPLIT_NAMES = {
@@ -156,17 +156,15 @@ def _check_first_lines(examples: Mapping[str, Sequence[Example]]) -> None:
     """
     if min(map(len, examples.values())) < _FEWEST_LINES:
         return
-    firsts = [in_split[0] for in_split in examples.values()]
-    tables = [x for x in firsts if isinstance(x, LabelledText) and x.where[1] == 1]
-    if len(firsts) < 2 or len(tables) < len(firsts):  # or a header was known
-        return
-    first, labels = tables[0], {label for _, label in tables[0].numbered_labels()}
-    if any((x.text, x.pair, x.label) != (first.text, first.pair, first.label) for x in tables):
+    first, *of_others = (in_split[0] for in_split in examples.values())
+    labels = {label for _, label in first.numbered_labels()}
+    # After a header that was known the first example is on line 2.
+    if not of_others or first.where[1] != 1 or any(x != first for x in of_others):
         return
     others = (x for in_split in examples.values() for x in in_split[1:])
     if labels and not labels & {label for x in others for _, label in x.numbered_labels()}:
         raise mistake(
             first.where,
-            f"all files begin with {first.text!r:.60}, {first.label!r:.60}, as if these named the "
-            "columns: call them text (pair for a second text) and label",
+            f"all files begin with the same line, whose label {quoted(sorted(labels))} no other "
+            "line has: if it names the columns, call them text (pair for a second text) and label",
         )

@@ -34,6 +34,8 @@ SETTINGS = [
     "question_answering.n_best_size",
     "question_answering.max_answer_length",
 ]
+# The head that has all of these settings.
+_HEAD = "question_answering.head=electra"
 # The flags of `device_flags` that one process takes.
 _DEVICES = ("tpu", "strategy", "cpu_devices", "mesh")
 
@@ -47,10 +49,8 @@ def check_settings(overrides: Sequence[str]) -> None:
     Raises:
       ConfigError: a name is unknown, or a value is of another type or out of range.
     """
-    # Each by itself, since all other settings are the model's; and of the head that has most.
-    model = {"question_answering": {"head": "electra"}}
-    for text in overrides:
-        config.load(FinetuningConfig, "", [text], model)
+    for text in overrides:  # each by itself, since all other settings are the model's
+        config.load(FinetuningConfig, "", [_HEAD, text])
 
 
 def define() -> None:

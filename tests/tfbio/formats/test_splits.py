@@ -143,7 +143,7 @@ def test_a_header_that_is_not_known_is_no_example(write):
         }
         check_splits({split: read_own_table(path) for split, path in paths.items()})
 
-    message = "train.tsv, line 1: all files begin with 'review', 'sentiment', as if these named"
+    message = "train.tsv, line 1: all files begin with the same line, whose label 'sentiment' no"
     with pytest.raises(TaskFileError, match=message):
         read("review\tsentiment", *["good", "bad"] * 5)
     read("text\tlabel", *["good", "bad"] * 5)
