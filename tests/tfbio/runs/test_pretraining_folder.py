@@ -97,7 +97,7 @@ def test_a_run_does_not_go_on_with_examples_that_were_made_anew(
 
 
 def test_a_new_run_refuses_the_kept_checkpoints_of_another(shallow, examples_folder, tmp_path):
-    """Of one whose other checkpoints were removed; not the one it starts from, nor its own."""
+    """One whose others were removed left them. It takes the one it starts from, and its own."""
     data = pretraining_data.find_examples([str(examples_folder)], [64], shallow.encoder.vocab_size)
     folder = tmp_path / "run"
     folder.mkdir()
