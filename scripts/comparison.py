@@ -285,7 +285,10 @@ def scores_file(folder: str, results: str) -> Path:
 
 
 def _read(path: Path) -> list[dict]:
-    """Reads the scores that are there.
+    """Reads the scores that are there, each run once.
+
+    Files of two machines that are joined may both have the scores of random weights, which would
+    count as so many more seeds.
 
     Raises:
       UserError: a line is none.
@@ -300,7 +303,12 @@ def _read(path: Path) -> list[dict]:
     unknown = stages - set(STAGES)
     if unknown:
         raise errors.UserError(f"--results={path} has a line of an unknown stage, {unknown.pop()}.")
-    return records
+    # What a run's result depends on, the task that it is scored on, and which measurement it is.
+    names = ("stage", "settings", "task", "turn")
+    runs: dict[tuple[object, ...], dict] = {}
+    for record in records:
+        runs.setdefault(tuple(map(record.get, names)), record)
+    return list(runs.values())
 
 
 def short_hash(settings: object) -> str:

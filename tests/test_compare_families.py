@@ -301,6 +301,18 @@ def test_families_with_the_same_encoder_share_its_random_weights(tmp_path):
     assert sorted(map(sorted, shapes.values())) == sorted(map(sorted, [alike, *alone]))
 
 
+def test_the_scores_of_two_machines_count_each_run_once(tmp_path):
+    key = {"stage": "finetuning", "encoder": "an encoder", "start": "random", "settings": "same"}
+    runs = [key | {"task": task, "scores": [0.5]} for task in ("hoc", "bc5cdr_chem")]
+    of_another = [run | {"scores": [0.6]} for run in runs] + [runs[0] | {"settings": "other"}]
+    cost = {"stage": "cost", "family": "biolm", "settings": "same", "processor": "one"}
+    costs = [cost | {"turn": turn} for turn in range(2)]
+    joined = tmp_path / "scores.jsonl"
+    joined.write_text("".join(json.dumps(run) + "\n" for run in runs + of_another + costs))
+    compared = compare_families.FamilyComparison(str(tmp_path))
+    assert compared.records == [*runs, of_another[-1], *costs]
+
+
 @pytest.mark.parametrize("diverged", [True, False])
 def test_a_learning_rate_that_is_too_high_has_lost(diverged, tmp_path, monkeypatch):
     """Its run ends, and so would each further one."""
