@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tfbio.models import randomness
+from tfbio.models import randomness, target
 from tfbio.objectives.masking import MaskedBatch
 
 
@@ -37,7 +37,9 @@ class Parts(NamedTuple):
 class Part(NamedTuple):
     """The part of a replica's examples that one forward pass sees in gradient accumulation.
 
-    A group is one of those that `sum_of_clipped_groups` divides a replica's examples into.
+    A group is one of those that `sum_of_clipped_groups` divides a replica's examples into. On a
+    mesh of devices the random numbers of an example do depend on the number of parts, since a part
+    has other examples there.
 
     Attributes:
       index: int32 [], the number of the part among those of the replica, from 0.
@@ -230,9 +232,17 @@ def sum_of_clipped_groups(
 def _rows(
     index: tf.Tensor, rows: int, batch: dict[str, tf.Tensor], masked: MaskedBatch
 ) -> tuple[dict[str, tf.Tensor], MaskedBatch]:
-    """Returns part `index` of a batch and of its masked tokens; each part has so many rows."""
+    """Returns part `index` of a batch and of its masked tokens; each part has so many rows.
+
+    A part has the rows that follow those of the one before. On a mesh it has every n-th row, so
+    that each group of devices has the same share of each part: a slice of rows that are divided
+    over devices is whole on each of them, and each would work on all of it.
+    """
 
     def take(values: tf.Tensor) -> tf.Tensor:
+        if target.is_mesh():
+            parts = values.shape[0] // rows
+            return tf.gather(tf.reshape(values, [rows, parts, *values.shape[1:]]), index, axis=1)
         first = [index * rows] + [0] * (values.shape.rank - 1)
         return tf.slice(values, first, [rows, *values.shape[1:]])
 

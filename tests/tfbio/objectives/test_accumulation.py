@@ -2,10 +2,13 @@
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.experimental import dtensor
 
+from tfbio.base.device_flags import MeshShape
 from tfbio.models import randomness
 from tfbio.objectives import accumulation
 from tfbio.objectives.masking import MaskedBatch
+from tfbio.training.mesh import Mesh
 
 SEED = tf.constant([1, 2])
 
@@ -63,3 +66,27 @@ def test_every_example_is_in_one_part():
         parts = accumulation.Parts(*parts)
         gradient = accumulation.sum_over_parts(gradients_of, batch, masked, [weight], parts)
         np.testing.assert_allclose(gradient[0], values[mask == 1].mean(), rtol=1e-5)
+
+
+def test_devices_that_divide_the_batch_divide_each_part_of_it():
+    """Rows 0 and 2 are on the first device and 4 and 6 on the second, and so in the other part."""
+    mesh = Mesh(MeshShape(2, 1))
+    values = np.arange(24, dtype=np.float32).reshape(8, 3)
+    weight = tf.Variable(tf.zeros([4, 3]))
+    zeros = tf.zeros([8, 2], tf.int32)
+    batch = {"values": tf.constant(values), "input_mask": tf.ones([8, 3], tf.int32)}
+    masked = MaskedBatch(zeros, zeros, zeros, tf.ones([8, 2]))
+
+    @tf.function(autograph=False)
+    def sums(batch, masked):
+        def own_rows(batch, masked, part):
+            # So that the order counts.
+            return [batch["values"] * tf.cast(part.index + 1, tf.float32)]
+
+        parts = accumulation.Parts(rounds=2, at_once=1)
+        return accumulation.sum_over_parts(own_rows, batch, masked, [weight], parts)[0]
+
+    with mesh.tracing():
+        summed = sums(*tf.nest.map_structure(mesh.put_rows, (batch, masked)))
+    on_devices = [part.numpy() for part in dtensor.unpack(summed)]
+    np.testing.assert_array_equal(np.concatenate(on_devices), values[::2] + 2 * values[1::2])

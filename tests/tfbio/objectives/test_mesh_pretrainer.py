@@ -91,12 +91,14 @@ def test_each_device_has_what_the_planner_says(with_dropout, mesh):
     ids=["in_parts", "adversarial", "electra"],
 )
 def test_other_steps_equal_the_undivided_ones(settings):
-    found = steps(2, settings, "1x2")
-    for one, other in zip(found["whole"]["steps"], found["1x2"]["steps"], strict=True):
-        assert other == pytest.approx(one, rel=1e-6, abs=1e-6)
-    expected = found["whole"]["evaluation"]
-    assert found["1x2"]["evaluation"] == pytest.approx(expected, rel=1e-6, abs=1e-6)
-    assert found["1x2"]["weights"] < 5e-7
+    meshes = ("1x2", "2x1")
+    found = steps(2, settings, *meshes)
+    whole = found["whole"]
+    for divided in map(found.get, meshes):
+        for one, other in zip(whole["steps"], divided["steps"], strict=True):
+            assert other == pytest.approx(one, rel=1e-6, abs=1e-6)
+        assert divided["evaluation"] == pytest.approx(whole["evaluation"], rel=1e-6, abs=1e-6)
+        assert divided["weights"] < 5e-7
 
 
 def test_bfloat16_comes_as_near_as_it_can():
