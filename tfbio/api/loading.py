@@ -193,7 +193,7 @@ class Model:
     def _load_encoder(self) -> None:
         from tfbio.base import config
         from tfbio.models.encoder import Encoder
-        from tfbio.models.layers import restored_weights
+        from tfbio.models.initial_weights import restored_weights
         from tfbio.task_types.finetuning_config import FinetuningConfig
         from tfbio.text import tokenization, vocabularies
         from tfbio.training import distribution, precision

@@ -35,6 +35,7 @@ from tfbio.models import row_logits
 from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.head_config import ENTITY_POOLINGS, HeadConfig
+from tfbio.models.initial_weights import restored_weights
 from tfbio.models.task_model import TaskModel
 from tfbio.task_types.trained_on import TrainedOn
 from tfbio.text import hugging_face_tokenizer, tokenization, vocabularies
@@ -137,7 +138,8 @@ def _read_encoder(source: str) -> _Source:
     """Reads an encoder without a head."""
     settings = checkpoint_settings.read_settings(source)
     config = checkpoint_settings.read_encoder_config(source)
-    model = Encoder(config)
+    with restored_weights():
+        model = Encoder(config)
     checkpoint_weights.restore_encoder(source, model)
     return _Source(
         source,

@@ -58,6 +58,7 @@ import tensorflow as tf
 from tfbio.base import storage
 from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.initial_weights import restored_weights
 from tfbio.models.task_model import TaskModel
 from tfbio.task_types.serving.input_rows import rows
 from tfbio.task_types.serving.served_task import (
@@ -190,7 +191,8 @@ def _read(
         served = _served(tuned, tokenizer, vocab_file, length)
         return _Graph(tuned.model, served.functions(), served.compare)
     encode = load_fast_tokenizer(vocab_file, lower_case)
-    model = Encoder(checkpoint_settings.read_encoder_config(source))
+    with restored_weights():
+        model = Encoder(checkpoint_settings.read_encoder_config(source))
     checkpoint_weights.restore_encoder(source, model)
 
     def compare(signature: Function) -> bool:

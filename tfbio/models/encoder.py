@@ -17,7 +17,8 @@ import tf_keras as keras
 
 from tfbio.models import target, tpu_layers
 from tfbio.models.encoder_config import EncoderConfig
-from tfbio.models.layers import Dense, LayerNorm, TransformerLayer, shape_of, weight
+from tfbio.models.initial_weights import weight
+from tfbio.models.layers import Dense, LayerNorm, TransformerLayer, shape_of
 from tfbio.models.randomness import dropout, split
 
 # Added to the attention scores of padding, as in BERT; finite, so that bfloat16 can hold it.

@@ -5,9 +5,8 @@ Each product is a plain matrix product on `[batch * length, hidden]`; see `encod
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 import tf_keras as keras
@@ -16,9 +15,8 @@ from tfbio.models import target
 from tfbio.models.activations import ACTIVATIONS
 from tfbio.models.attention import attend
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.initial_weights import weight
 from tfbio.models.randomness import dropout
-
-_are_restored = False  # see `restored_weights`
 
 
 class TransformerLayer(keras.layers.Layer):
@@ -317,47 +315,6 @@ def shape_of(tensor: tf.Tensor) -> list[int | tf.Tensor]:
         return known
     dynamic = tf.shape(tensor)
     return [dynamic[axis] if size is None else size for axis, size in enumerate(known)]
-
-
-@contextlib.contextmanager
-def restored_weights() -> Iterator[None]:
-    """Makes the weights of layers zeros that are made in a `with` block, and restored after it.
-
-    To draw random ones takes half a second of a small model's start.
-
-    Yields:
-      Nothing.
-    """
-    global _are_restored
-    before, _are_restored = _are_restored, True
-    try:
-        yield
-    finally:
-        _are_restored = before
-
-
-def weight(
-    layer: keras.layers.Layer, name: str, shape: list[int], deviation: float | None
-) -> tf.Variable:
-    """Adds a trainable weight to a Keras layer of an encoder.
-
-    Args:
-      layer: gets the weight.
-      name: the name of the weight.
-      shape: the shape of the weight.
-      deviation: the standard deviation of the truncated normal distribution that the initial
-        weights are drawn from; None for Glorot's uniform distribution.
-
-    Returns:
-      The variable, of that shape, in the dtype of the layer's variables (float32 in a run).
-    """
-    if _are_restored:
-        initializer = keras.initializers.Zeros()
-    elif deviation is None:
-        initializer = keras.initializers.GlorotUniform()
-    else:
-        initializer = keras.initializers.TruncatedNormal(stddev=deviation)
-    return layer.add_weight(name, shape, initializer=initializer)
 
 
 def count_parameters(layer: keras.layers.Layer) -> int:

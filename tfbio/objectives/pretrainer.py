@@ -14,6 +14,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfbio.models import randomness
+from tfbio.models.initial_weights import Drawing
 from tfbio.objectives import accumulation, division, masking
 from tfbio.objectives.distillation import DistillationMetrics, Student
 from tfbio.objectives.electra import Electra, ElectraMetrics
@@ -47,8 +48,7 @@ class Pretrainer:
       train_dataset: batches of int32 [B, L] each, by name (`input_ids`, `input_mask`,
         `segment_ids`; `document_ids` and `position_ids` of packed examples; `label`, [B], of
         sentence pairs). Set it before `train`.
-      eval_dataset: the batches of an evaluation, of the same form; None at first. Set it before
-        `evaluate`.
+      eval_dataset: the batches of an evaluation, of the same form. Set it before `evaluate`.
       train_metrics, eval_metrics: the model's metrics in training and in evaluation,
         `ElectraMetrics`, `MaskedLanguageModelMetrics` or `DistillationMetrics`.
       tokens, gradient_norm: Keras metrics of training: the sum of tokens without padding, and the
@@ -57,6 +57,7 @@ class Pretrainer:
       skipped_steps, last_skipped_step: the number of skipped steps since the start, and the last of
         them; int64 [] variables.
       eval_batches: the number of batches in the current evaluation, an int64 [] variable.
+      drawing: the `Drawing` that the first step waits for, if who made the model has set it.
       loops: the graphs that `make_loop` has made, by its argument, a bool.
       eval_step: the graph that `make_eval_step` has made.
 
@@ -124,12 +125,13 @@ class Pretrainer:
         # An evaluation clips nothing: groups are further parts, with as many rows as in training.
         rounds = self._parts.rounds * max(1, self._groups)
         self._eval_parts = self._parts._replace(rounds=rounds)
+        self.drawing: Drawing | None = None
         # Data sets and an iterator, once they are set.
         self.eval_dataset: Any = None
         self._train_dataset: Any = None
         self._batches: Any = None
         # The steps of the generator alone have another graph.
-        self.loops: dict[bool, Callable] = {}
+        self.loops: dict[bool, Any] = {}  # of `tf.function`s
         self.eval_step = self.make_eval_step()
 
     @property
@@ -178,7 +180,12 @@ class Pretrainer:
             self.loops[alone] = self.make_loop(alone)
         if self._batches is None:
             self._batches = iter(self._train_dataset)
-        self.loops[alone](self._batches, tf.convert_to_tensor(num_steps, tf.int32))
+        arguments = self._batches, tf.convert_to_tensor(num_steps, tf.int32)
+        if self.drawing is not None:
+            self.loops[alone].get_concrete_function(*arguments)  # traced meanwhile
+            self.drawing.finish()
+            self.drawing = None
+        self.loops[alone](*arguments)
         return {metric.name: metric.result() for metric in self.logged} | {
             "learning_rate": self.optimizer.learning_rate(self.step),
             "skipped_steps": tf.identity(self.skipped_steps),

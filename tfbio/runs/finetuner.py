@@ -6,6 +6,7 @@ whether others ran before it or not.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from functools import partial
 
@@ -15,6 +16,7 @@ import tf_keras as keras
 
 from tfbio.models import randomness
 from tfbio.models.encoder_config import EncoderConfig
+from tfbio.models.initial_weights import restored_weights
 from tfbio.task_types import fixed_shapes, packing, prefetching, row_placement, steps_per_call
 from tfbio.task_types.features import Features
 from tfbio.task_types.finetuning_config import FinetuningConfig
@@ -122,15 +124,19 @@ class Finetuner(Inference):
         Raises:
           UserError: the weights cannot be read, or are of another shape.
         """
-        keras.utils.set_random_seed(seed)
-        fresh = make_model(self.encoder_config, self.task_type, self.config)
-        for variable, value in zip(self.model.variables, fresh.variables, strict=True):
-            variable.assign(value.numpy())
+        encoder, new_tokens = self.model.encoder, 0
         if init_checkpoint:
-            encoder, head = self.model.encoder, self.model.head_layers if with_head else None
             before = checkpoint_settings.read_encoder_config(init_checkpoint).vocab_size
             # More, where markers have none; those stay random.
             new_tokens = max(0, encoder.config.vocab_size - before)
+        keras.utils.set_random_seed(seed)
+        is_restored = init_checkpoint and not new_tokens
+        with restored_weights() if is_restored else contextlib.nullcontext():
+            fresh = make_model(self.encoder_config, self.task_type, self.config)
+        for variable, value in zip(self.model.variables, fresh.variables, strict=True):
+            variable.assign(value.numpy())
+        if init_checkpoint:
+            head = self.model.head_layers if with_head else None
             checkpoint_weights.restore_encoder(init_checkpoint, encoder, head, new_tokens)
             if self.model.head_config.text_layer == "tanh":
                 checkpoint_weights.restore_pooler(init_checkpoint, self.model.pooler)

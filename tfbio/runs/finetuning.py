@@ -15,6 +15,7 @@ from typing import Any
 from tfbio.base import file_paths, json_files, storage
 from tfbio.base.errors import UserError
 from tfbio.formats.task_examples import Example
+from tfbio.models.initial_weights import restored_weights
 from tfbio.planning import finetuning_cost
 from tfbio.runs import finetuning_data, finetuning_folder
 from tfbio.runs.finetuning_checks import check
@@ -223,14 +224,15 @@ def _run_trials(
             f"warning: {unknown:.1%} of the training set's tokens are unknown to the vocabulary "
             f"{start.vocabulary}."
         )
-    finetuner = make_finetuner(
-        config,
-        start.encoder_config,
-        start.task_type,
-        start.tokenizer.pad_id,
-        finetuning_data.count_steps(config, trained),
-        run.strategy,
-    )
+    with restored_weights():  # each trial has its own
+        finetuner = make_finetuner(
+            config,
+            start.encoder_config,
+            start.task_type,
+            start.tokenizer.pad_id,
+            finetuning_data.count_steps(config, trained),
+            run.strategy,
+        )
     run.say(
         f"{task.name}: {finetuner.num_steps} steps of {config.train_batch_size} examples for each "
         f"of {len(missing)} seed(s), from "

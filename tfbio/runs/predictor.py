@@ -16,7 +16,7 @@ from data_prep.sentences import splitters
 from tfbio.base import batched
 from tfbio.formats.annotated_documents import Document, Entity
 from tfbio.formats.task_examples import Example, LabelledText, Question, TaggedSentence
-from tfbio.models.layers import restored_weights
+from tfbio.models.initial_weights import restored_weights
 from tfbio.runs import finetuning_checks, finetuning_data
 from tfbio.runs.step_times import StepTimes
 from tfbio.task_types import answers, prefetching, types, words

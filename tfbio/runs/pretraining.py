@@ -4,6 +4,7 @@
 `objectives.pretrainer.Pretrainer.replica_train_step`.
 """
 
+import contextlib
 import os
 import signal
 import sys
@@ -15,7 +16,7 @@ import tensorflow as tf
 from tfbio.base import messages, storage
 from tfbio.base.errors import UserError
 from tfbio.base.manifests import Manifest, verify
-from tfbio.models import layers
+from tfbio.models import initial_weights, layers
 from tfbio.objectives import division, mesh_limits
 from tfbio.objectives.mesh_pretrainer import MeshPretrainer
 from tfbio.objectives.pretrainer import Pretrainer
@@ -101,8 +102,10 @@ def pretrain(
     _check_start(settings, data, "" if newest else init_checkpoint, recorded)
     vocab = pretraining_folder.require_same_run(settings, data, model_dir, newest is None)
     tokenizer = load_fast_tokenizer(vocab, settings["lower_case"])
-    mesh = MeshPretrainer(config, tokenizer, strategy) if is_mesh else None
-    pretrainer = mesh or Pretrainer(config, tokenizer, strategy, taught_by)
+    with _initial_weights(newest, init_checkpoint, strategy) as drawing:
+        mesh = MeshPretrainer(config, tokenizer, strategy) if is_mesh else None
+        pretrainer = mesh or Pretrainer(config, tokenizer, strategy, taught_by)
+    pretrainer.drawing = drawing
     saves = Checkpointer(
         pretrainer.model,
         pretrainer.optimizer,
@@ -110,7 +113,8 @@ def pretrain(
         config.run.keep_checkpoint_max,
         writes=is_chief,
         keep_at=config.run.keep_checkpoints_at,
-        before_saving=mesh.collect if mesh else lambda: None,
+        # A run that is told to end may save before its first step.
+        before_saving=mesh.collect if mesh else drawing.finish if drawing else lambda: None,
     )
     counts = pretraining_data.word_counts(*data[0])
     counts = np.pad(counts, (0, config.encoder.vocab_size - len(counts)))
@@ -206,6 +210,17 @@ def _check_start(
         if name not in recorded:
             # All bytes, once. If a run goes on, `find_data` has compared the sizes alone.
             verify(folder, manifest, full=True)
+
+
+def _initial_weights(
+    newest: str | None, init_checkpoint: str, strategy: tf.distribute.Strategy
+) -> contextlib.AbstractContextManager[initial_weights.Drawing | None]:
+    """Returns a context to make the model in, which says where its weights are from."""
+    if newest:
+        return initial_weights.restored_weights()
+    has_gpu = bool(tf.config.list_logical_devices("GPU"))
+    are_drawn = not (init_checkpoint or has_gpu) and distribution.is_one_device(strategy, "CPU")
+    return initial_weights.drawn_meanwhile() if are_drawn else contextlib.nullcontext()
 
 
 def _initialize(pretrainer: Pretrainer, counts: np.ndarray, init_checkpoint: str) -> None:

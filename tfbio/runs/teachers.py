@@ -11,6 +11,7 @@ import dataclasses
 import tensorflow as tf
 
 from tfbio.base.errors import UserError
+from tfbio.models.initial_weights import restored_weights
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.text import vocabularies
@@ -96,7 +97,7 @@ def load(
     config = PretrainingConfig(
         objective="mlm", encoder=shape, sequence_length=shape.max_sequence_length
     )
-    with strategy.scope():
+    with strategy.scope(), restored_weights():
         model = MaskedLanguageModel(config)
     checkpoint_weights.restore_model(folder, model)
     return model

@@ -8,6 +8,7 @@ import tensorflow as tf
 from tfbio.base import file_paths
 from tfbio.base.messages import first_line
 from tfbio.models.encoder import Encoder
+from tfbio.models.initial_weights import restored_weights
 from tfbio.objectives.distillation import Student
 from tfbio.objectives.electra import Electra
 from tfbio.objectives.pretraining_config import PretrainingConfig
@@ -118,7 +119,8 @@ def restore_encoder(
     """
     if new_tokens:
         size = encoder.config.vocab_size - new_tokens
-        saved = Encoder(dataclasses.replace(encoder.config, vocab_size=size))
+        with restored_weights():
+            saved = Encoder(dataclasses.replace(encoder.config, vocab_size=size))
         restore_encoder(folder, saved, head)
         for variable, value in zip(encoder.variables, saved.variables, strict=True):
             if variable is encoder.embeddings.word:

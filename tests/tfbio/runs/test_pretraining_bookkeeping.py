@@ -3,6 +3,8 @@
 import contextlib
 import dataclasses
 import io
+import os
+import signal
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,6 +21,7 @@ from tfbio.objectives.pretraining_run import PretrainingRun
 from tfbio.runs import pretraining, pretraining_data
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.training import checkpointing
+from tfbio.weights import checkpoint_weights
 
 RUN = PretrainingRun(
     optimize_for="tpu",
@@ -155,3 +158,24 @@ def test_a_start_that_ended_before_its_first_checkpoint_leaves_no_curves(
         pretraining.pretrain(short, [str(examples_folder)], folder, cpu)
     for part in ("train", "heldout"):
         assert len(scalars(folder, part)["loss"]) == 1, part
+
+
+def test_a_run_that_ends_before_its_first_step_saves_its_initial_weights(
+    settings, examples_folder, cpu, tmp_path, monkeypatch
+):
+    """A thread of its own draws them, and the first step waits for it."""
+
+    def told_to_end(trainer, *_):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return 0
+
+    monkeypatch.setattr(pretraining, "_train", told_to_end)
+    settings = dataclasses.replace(settings, run=PretrainingRun())
+    with pytest.raises(SystemExit):
+        pretraining.pretrain(settings, [str(examples_folder)], str(tmp_path / "model"), cpu)
+    tokenizer = load_fast_tokenizer(examples_folder / "vocab.txt")
+    drawn_at_once = Pretrainer(settings, tokenizer, cpu).model.encoder
+    saved = Pretrainer(dataclasses.replace(settings, seed=settings.seed + 1), tokenizer, cpu)
+    checkpoint_weights.restore_encoder(str(tmp_path / "model"), saved.model.encoder)
+    for one, other in zip(drawn_at_once.variables, saved.model.encoder.variables, strict=True):
+        np.testing.assert_array_equal(other, one, err_msg=one.name)
