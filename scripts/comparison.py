@@ -298,17 +298,25 @@ def _read(path: Path) -> list[dict]:
     try:
         records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         stages = {record["stage"] for record in records}
+        runs: dict[str, dict] = {}
+        for record in records:
+            runs.setdefault(_identity(record), record)
     except (ValueError, KeyError, TypeError) as error:
         raise errors.UserError(f"--results={path} has a line that is no score.") from error
     unknown = stages - set(STAGES)
     if unknown:
         raise errors.UserError(f"--results={path} has a line of an unknown stage, {unknown.pop()}.")
-    # What a run's result depends on, the task that it is scored on, and which measurement it is.
-    names = ("stage", "settings", "task", "turn")
-    runs: dict[tuple[object, ...], dict] = {}
-    for record in records:
-        runs.setdefault(tuple(map(record.get, names)), record)
     return list(runs.values())
+
+
+def _identity(record: dict) -> str:
+    """Returns what two records of the same run, or of the same measurement, have in common."""
+    # The settings are all that a result depends on. With few steps, two families may have the same,
+    # and so may two budgets.
+    names = ["stage", "settings", "family", "arm", "minutes", "task"]
+    if record["stage"] == "cost":
+        names += ["turn", "processor"]
+    return json.dumps([record.get(name) for name in names])
 
 
 def short_hash(settings: object) -> str:

@@ -46,10 +46,11 @@ class Drawing:
         Raises:
           tf.errors.OpError: one could not be drawn, such as ResourceExhaustedError.
         """
-        weights, self._weights = self._weights, []
-        for weight in weights:
-            weight.result()
-        self._thread.shutdown()
+        try:
+            for weight in self._weights:
+                weight.result()
+        finally:
+            self._thread.shutdown(cancel_futures=True)
 
 
 @contextlib.contextmanager

@@ -79,6 +79,8 @@ def global_uniform(
     draw = uniform([shape[0] * count, *shape[1:]], seed)
     if count == 1:
         return draw
+    if target.is_mesh():  # where a part has every n-th row
+        return tf.gather(tf.reshape(draw, [shape[0], parts, *shape[1:]]), part, axis=1)
     first = (replica.replica_id_in_sync_group * parts + part) * shape[0]
     return tf.slice(draw, [first] + [0] * (len(shape) - 1), shape)
 
@@ -108,13 +110,17 @@ def global_normal(
     replica = tf.distribute.get_replica_context()
     several = replica.num_replicas_in_sync > 1
     number = replica.replica_id_in_sync_group if several else 0
-    first_row = (number * parts + part) * shape[0]
     size = math.prod(shape[1:]) % 2**32
+    # On a mesh a part has every n-th row.
+    first_row, apart = (number * parts + part) * shape[0], size
+    if target.is_mesh():
+        first_row, apart = part, parts * size
     offset = tf.cast(first_row, tf.uint32) * tf.constant(size, tf.uint32)
 
     def draw(seed: tf.Tensor) -> tf.Tensor:
         first, second = tf.unstack(tf.bitcast(seed, tf.uint32))
-        return _of_24_bits(hashed_bits(tf.TensorShape(shape), first + offset, second))
+        bits = hashed_bits(tf.TensorShape(shape), first + offset, second, apart=apart)
+        return _of_24_bits(bits)
 
     radii, angles = (draw(own) for own in split(seed, 2))
     # 1 - u is in (0, 1], and so has a logarithm.
@@ -257,7 +263,11 @@ def _zeros_like(values: tf.Tensor) -> tf.Tensor | None:
 
 
 def hashed_bits(
-    shape: tf.TensorShape, first: tf.Tensor, second: tf.Tensor, zeros: tf.Tensor | None = None
+    shape: tf.TensorShape,
+    first: tf.Tensor,
+    second: tf.Tensor,
+    zeros: tf.Tensor | None = None,
+    apart: int | None = None,
 ) -> tf.Tensor:
     """Makes 32 random bits for each element of an array, by hashing its index with a key.
 
@@ -268,12 +278,16 @@ def hashed_bits(
       first, second: uint32 [], the key.
       zeros: uint32 `shape`, zeros that are divided over devices as the result is to be; None: the
         result is not divided.
+      apart: the difference of the indices of two rows that follow each other; None: the numbers of
+        a row.
 
     Returns:
       uint32 `shape`.
     """
     index, stride = tf.fill([1] * len(shape), first) if zeros is None else zeros + first, 1
     for axis in reversed(range(len(shape))):
+        if axis == 0 and apart is not None:
+            stride = apart
         own = tf.cast(tf.range(shape[axis]), tf.uint32) * tf.constant(stride % 2**32, tf.uint32)
         index += tf.reshape(own, [-1] + [1] * (len(shape) - 1 - axis))
         stride *= shape[axis]

@@ -37,9 +37,7 @@ class Parts(NamedTuple):
 class Part(NamedTuple):
     """The part of a replica's examples that one forward pass sees in gradient accumulation.
 
-    A group is one of those that `sum_of_clipped_groups` divides a replica's examples into. On a
-    mesh of devices the random numbers of an example do depend on the number of parts, since a part
-    has other examples there.
+    A group is one of those that `sum_of_clipped_groups` divides a replica's examples into.
 
     Attributes:
       index: int32 [], the number of the part among those of the replica, from 0.

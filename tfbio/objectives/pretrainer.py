@@ -13,8 +13,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio.models import randomness
-from tfbio.models.initial_weights import Drawing
+from tfbio.models import initial_weights, randomness
 from tfbio.objectives import accumulation, division, masking
 from tfbio.objectives.distillation import DistillationMetrics, Student
 from tfbio.objectives.electra import Electra, ElectraMetrics
@@ -125,7 +124,7 @@ class Pretrainer:
         # An evaluation clips nothing: groups are further parts, with as many rows as in training.
         rounds = self._parts.rounds * max(1, self._groups)
         self._eval_parts = self._parts._replace(rounds=rounds)
-        self.drawing: Drawing | None = None
+        self.drawing: initial_weights.Drawing | None = None
         # Data sets and an iterator, once they are set.
         self.eval_dataset: Any = None
         self._train_dataset: Any = None
@@ -182,7 +181,8 @@ class Pretrainer:
             self._batches = iter(self._train_dataset)
         arguments = self._batches, tf.convert_to_tensor(num_steps, tf.int32)
         if self.drawing is not None:
-            self.loops[alone].get_concrete_function(*arguments)  # traced meanwhile
+            if not tf.config.functions_run_eagerly():
+                self.loops[alone].get_concrete_function(*arguments)  # traced meanwhile
             self.drawing.finish()
             self.drawing = None
         self.loops[alone](*arguments)

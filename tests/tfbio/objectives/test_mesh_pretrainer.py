@@ -46,7 +46,7 @@ def test_steps_equal_the_undivided_ones(with_dropout, mesh):
 
 
 def test_dropout_drops(with_dropout):
-    without = steps(2, ["encoder.hidden_dropout_prob=0", "encoder.attention_probs_dropout_prob=0"])
+    without = steps(2, UNDROPPED)
     first, other = without["whole"]["steps"][0], with_dropout["whole"]["steps"][0]
     assert abs(first["loss"] - other["loss"]) > 1e-3
 
@@ -77,18 +77,28 @@ def test_each_device_has_what_the_planner_says(with_dropout, mesh):
     assert with_dropout[mesh]["slots"] == [expected.slots] * 4
 
 
+IN_PARTS = ["run.gradient_accumulation_steps=2"]
+UNDROPPED = ["encoder.hidden_dropout_prob=0", "encoder.attention_probs_dropout_prob=0"]
+ADVERSARIAL = ["adversarial.weight=3.0", "decay_all=true"]
+ELECTRA = [
+    *("objective=electra", "sentence_pair_head=false", "sentence_pair_loss=false"),
+    *("generator_hidden_fraction=0.5", "generator_num_attention_heads=2"),
+    *("encoder.layer_norm_first=false", "generator_warmup_steps=3"),
+]
+
+
 @pytest.mark.parametrize(
     "settings",
     [
-        ["run.gradient_accumulation_steps=2", "encoder.layer_norm_first=false"],
-        ["adversarial.weight=3.0", "decay_all=true"],
-        [
-            *("objective=electra", "sentence_pair_head=false", "sentence_pair_loss=false"),
-            *("generator_hidden_fraction=0.5", "generator_num_attention_heads=2"),
-            *("encoder.layer_norm_first=false", "generator_warmup_steps=3"),
-        ],
+        [*IN_PARTS, "encoder.layer_norm_first=false"],
+        ADVERSARIAL,
+        ELECTRA,
+        # Whose undivided parts have other rows.
+        IN_PARTS + UNDROPPED,
+        ADVERSARIAL + IN_PARTS + UNDROPPED,
+        ELECTRA + IN_PARTS + UNDROPPED,
     ],
-    ids=["in_parts", "adversarial", "electra"],
+    ids=lambda settings: " ".join(settings),
 )
 def test_other_steps_equal_the_undivided_ones(settings):
     meshes = ("1x2", "2x1")

@@ -15,7 +15,7 @@ import tensorflow as tf
 from tests.pretraining_runs import eagerly, scalars
 from tfbio.base.errors import UserError
 from tfbio.base.manifests import read_manifest
-from tfbio.models import target
+from tfbio.models import initial_weights, target
 from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.objectives.pretraining_run import PretrainingRun
 from tfbio.runs import pretraining, pretraining_data
@@ -160,22 +160,39 @@ def test_a_start_that_ended_before_its_first_checkpoint_leaves_no_curves(
         assert len(scalars(folder, part)["loss"]) == 1, part
 
 
-def test_a_run_that_ends_before_its_first_step_saves_its_initial_weights(
-    settings, examples_folder, cpu, tmp_path, monkeypatch
+@pytest.mark.parametrize("steps", [0, 1])
+def test_a_run_waits_for_its_initial_weights(
+    steps, settings, examples_folder, cpu, tmp_path, monkeypatch
 ):
-    """A thread of its own draws them, and the first step waits for it."""
+    """Whether it takes a step, which changes next to nothing, or is told to end before."""
+
+    class Late(initial_weights.Drawing):
+        def __init__(self):
+            super().__init__()
+            self.waiting = []
+
+        def draw(self, *weight):
+            self.waiting.append(weight)
+
+        def finish(self):
+            while self.waiting:
+                super().draw(*self.waiting.pop(0))
+            super().finish()
 
     def told_to_end(trainer, *_):
         os.kill(os.getpid(), signal.SIGTERM)
         return 0
 
-    monkeypatch.setattr(pretraining, "_train", told_to_end)
-    settings = dataclasses.replace(settings, run=PretrainingRun())
-    with pytest.raises(SystemExit):
+    monkeypatch.setattr(initial_weights, "Drawing", Late)
+    if not steps:
+        monkeypatch.setattr(pretraining, "_train", told_to_end)
+    run = PretrainingRun(num_eval_batches=1, stop_at_step=steps)
+    settings = dataclasses.replace(settings, run=run)
+    with eagerly(), contextlib.nullcontext() if steps else pytest.raises(SystemExit):
         pretraining.pretrain(settings, [str(examples_folder)], str(tmp_path / "model"), cpu)
     tokenizer = load_fast_tokenizer(examples_folder / "vocab.txt")
     drawn_at_once = Pretrainer(settings, tokenizer, cpu).model.encoder
     saved = Pretrainer(dataclasses.replace(settings, seed=settings.seed + 1), tokenizer, cpu)
     checkpoint_weights.restore_encoder(str(tmp_path / "model"), saved.model.encoder)
     for one, other in zip(drawn_at_once.variables, saved.model.encoder.variables, strict=True):
-        np.testing.assert_array_equal(other, one, err_msg=one.name)
+        np.testing.assert_allclose(other, one, rtol=0, atol=1e-20, err_msg=one.name)
