@@ -194,5 +194,9 @@ def test_a_run_waits_for_its_initial_weights(
     drawn_at_once = Pretrainer(settings, tokenizer, cpu).model.encoder
     saved = Pretrainer(dataclasses.replace(settings, seed=settings.seed + 1), tokenizer, cpu)
     checkpoint_weights.restore_encoder(str(tmp_path / "model"), saved.model.encoder)
+    moved = False
     for one, other in zip(drawn_at_once.variables, saved.model.encoder.variables, strict=True):
         np.testing.assert_allclose(other, one, rtol=0, atol=1e-20, err_msg=one.name)
+        moved |= not np.array_equal(other, one)
+    # Of weights that are zeros, all gradients in the encoder are 0.
+    assert moved == bool(steps)
