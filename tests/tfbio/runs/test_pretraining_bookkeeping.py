@@ -164,7 +164,7 @@ def test_a_start_that_ended_before_its_first_checkpoint_leaves_no_curves(
 def test_a_run_waits_for_its_initial_weights(
     steps, settings, examples_folder, cpu, tmp_path, monkeypatch
 ):
-    """Whether it takes a step, which changes next to nothing, or is told to end before."""
+    """Checks a run of a step, which changes next to nothing, and one that is told to end."""
 
     class Late(initial_weights.Drawing):
         def __init__(self):
