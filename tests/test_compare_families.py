@@ -306,11 +306,17 @@ def test_the_scores_of_two_machines_count_each_run_once(tmp_path):
     runs = [key | {"task": task, "scores": [0.5]} for task in ("hoc", "bc5cdr_chem")]
     of_another = [run | {"scores": [0.6]} for run in runs] + [runs[0] | {"settings": "other"}]
     cost = {"stage": "cost", "family": "biolm", "settings": "same", "processor": "one"}
-    costs = [cost | {"turn": turn} for turn in range(2)]
+    costs = [cost | {"turn": turn} for turn in range(2)] + [cost | {"turn": 0, "processor": "two"}]
+    # Where steps are few, families and budgets may have the same settings.
+    trained = {"stage": "pretraining", "settings": "same", "processor": "one"}
+    others = [trained | {"family": name} for name in ("biom_albert", "biom_albert_wide")]
+    others += [trained | {"arm": "tfbio_mlm", "minutes": minutes} for minutes in (30, 120)]
+    again = [run | {"processor": "two"} for run in others]
+    kept = [*runs, of_another[-1], *costs, *others]
     joined = tmp_path / "scores.jsonl"
-    joined.write_text("".join(json.dumps(run) + "\n" for run in runs + of_another + costs))
-    compared = compare_families.FamilyComparison(str(tmp_path))
-    assert compared.records == [*runs, of_another[-1], *costs]
+    lines = runs + of_another + costs + others + again
+    joined.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert compare_families.FamilyComparison(str(tmp_path)).records == kept
 
 
 @pytest.mark.parametrize("diverged", [True, False])
