@@ -301,6 +301,7 @@ def _local_runner(workers: int) -> beam.runners.PipelineRunner:
 
     if workers == 1:
         return FnApiRunner()
+    _end_late_workers()
     command = (
         # Ctrl-C is for the command, which ends its workers.
         "trap '' INT; "
@@ -309,6 +310,25 @@ def _local_runner(workers: int) -> beam.runners.PipelineRunner:
         "2>/dev/null"
     )
     return FnApiRunner(SubprocessSDKEnvironment.from_command_string(command))
+
+
+def _end_late_workers() -> None:
+    """Lets a worker end that connects only after the pipeline has failed.
+
+    When a step has failed, Beam tells the workers to end that have connected by then, and waits for
+    all: for ever, where one was still starting (worker_handlers.py, ControlConnection.close).
+    """
+    from apache_beam.portability import python_urns
+    from apache_beam.runners.portability.fn_api_runner import worker_handlers
+    from apache_beam.utils.sentinel import Sentinel
+
+    class Worker(worker_handlers.SubprocessSdkWorkerHandler):
+        def close(self) -> None:
+            self.control_conn.push(Sentinel.sentinel)  # the worker ends when it reads this
+            super().close()
+
+    register = worker_handlers.WorkerHandler.register_environment
+    register(python_urns.SUBPROCESS_SDK, bytes)(Worker)
 
 
 def _silence_libraries(is_local: bool) -> None:

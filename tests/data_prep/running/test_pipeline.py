@@ -103,6 +103,32 @@ def test_a_mistake_that_a_worker_finds_is_its_sentence(tmp_path, workers, name, 
     assert str(error.value) == said.format(path=path)
 
 
+@pytest.mark.timeout(100)  # else it would wait for ever
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_mistake_is_told_while_another_worker_is_still_starting(tmp_path, monkeypatch, late):
+    """Which of two workers gets the one element is Beam's choice, so each is the late one once."""
+    import apache_beam as beam
+
+    start = tmp_path / "python"
+    start.write_text(
+        f"""#!/bin/sh
+        [ $((${{WORKER_ID#worker_}} % 2)) = {late} ] && sleep 6
+        exec {sys.executable} "$@"
+        """
+    )
+    start.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(start))
+
+    def fail(name):
+        raise errors.UserError(f"this {name} ends.")
+
+    def build(root):
+        _ = root | beam.Create(["worker"]) | beam.Map(fail)
+
+    with pytest.raises(errors.UserError, match=r"^this worker ends.$"):
+        pipeline.run(build, pipeline.Runner(workers=2), contextlib.nullcontext())
+
+
 def test_a_mistake_that_beam_cannot_raise_again_is_its_sentence():
     """As of a class that takes more than a message."""
     text = "RuntimeError: tfbio.base.errors.UsageError: --flag=x: expected y. [while running 'R']"
