@@ -107,7 +107,9 @@ def run(
     _silence_libraries(runner.is_local)
     engine, options = _engine(runner)
     result = None
-    with shown, _deaths_of_workers() as deaths, _ctrl_c(runner, deaths):
+    is_ending = threading.Event()  # the end of each worker is then expected
+    _end_all_workers(is_ending)
+    with shown, _deaths_of_workers(is_ending) as deaths, _ctrl_c(runner, deaths, is_ending):
         try:
             result = _start(build, engine, options)
             result.wait_until_finish()
@@ -225,11 +227,12 @@ def _last_line(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def _deaths_of_workers() -> Iterator[list[BaseException]]:
+def _deaths_of_workers(is_ending: threading.Event) -> Iterator[list[BaseException]]:
     """Interrupts the main thread when a local worker process dies: Beam would wait for ever.
 
     Beam only raises in the thread that waits for the process (local_job_service.py,
-    SubprocessSdkWorker.run), and goes on waiting for messages of the process.
+    SubprocessSdkWorker.run), and goes on waiting for messages of the process. When the workers are
+    to end, it waits for the processes alone, and an interruption would leave the others.
     """
     import grpc
 
@@ -239,7 +242,7 @@ def _deaths_of_workers() -> Iterator[list[BaseException]]:
     def hook(arguments: threading.ExceptHookArgs) -> None:
         error, thread, main = arguments.exc_value, arguments.thread, threading.main_thread().ident
         if thread is not None and thread.name == "run_worker":
-            if not deaths:
+            if not deaths and not is_ending.is_set():
                 assert error is not None and main is not None
                 deaths.append(error)
                 signal.pthread_kill(main, signal.SIGINT)
@@ -255,7 +258,9 @@ def _deaths_of_workers() -> Iterator[list[BaseException]]:
 
 
 @contextlib.contextmanager
-def _ctrl_c(runner: Runner, deaths: Sequence[BaseException]) -> Iterator[None]:
+def _ctrl_c(
+    runner: Runner, deaths: Sequence[BaseException], is_ending: threading.Event
+) -> Iterator[None]:
     """Lets Ctrl-C end the command and its workers where they are.
 
     Beam would wait, for minutes or for ever, for workers that are only starting. Unfinished parts
@@ -272,6 +277,7 @@ def _ctrl_c(runner: Runner, deaths: Sequence[BaseException]) -> Iterator[None]:
             raise KeyboardInterrupt
         if is_ignored:
             return
+        is_ending.set()
         _kill_children()
         if sys.stderr.isatty():
             print(file=sys.stderr)  # after the bar
@@ -283,8 +289,9 @@ def _ctrl_c(runner: Runner, deaths: Sequence[BaseException]) -> Iterator[None]:
 
 def _kill_children() -> None:
     for children in Path("/proc/self/task").glob("*/children"):
-        for worker in children.read_text().split():
-            os.kill(int(worker), signal.SIGKILL)
+        with contextlib.suppress(OSError):  # a thread or a worker has ended since
+            for worker in children.read_text().split():
+                os.kill(int(worker), signal.SIGKILL)
 
 
 def _local_runner(workers: int) -> beam.runners.PipelineRunner:
@@ -301,7 +308,6 @@ def _local_runner(workers: int) -> beam.runners.PipelineRunner:
 
     if workers == 1:
         return FnApiRunner()
-    _end_late_workers()
     command = (
         # Ctrl-C is for the command, which ends its workers.
         "trap '' INT; "
@@ -312,11 +318,14 @@ def _local_runner(workers: int) -> beam.runners.PipelineRunner:
     return FnApiRunner(SubprocessSDKEnvironment.from_command_string(command))
 
 
-def _end_late_workers() -> None:
-    """Lets a worker end that connects only after the pipeline has failed.
+def _end_all_workers(is_ending: threading.Event) -> None:
+    """Lets a local worker end that connects only after the pipeline has failed.
 
     When a step has failed, Beam tells the workers to end that have connected by then, and waits for
     all: for ever, where one was still starting (worker_handlers.py, ControlConnection.close).
+
+    Args:
+      is_ending: is set when Beam begins to end the workers.
     """
     from apache_beam.portability import python_urns
     from apache_beam.runners.portability.fn_api_runner import worker_handlers
@@ -324,6 +333,7 @@ def _end_late_workers() -> None:
 
     class Worker(worker_handlers.SubprocessSdkWorkerHandler):
         def close(self) -> None:
+            is_ending.set()
             self.control_conn.push(Sentinel.sentinel)  # the worker ends when it reads this
             super().close()
 

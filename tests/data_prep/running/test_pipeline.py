@@ -19,6 +19,7 @@ from tfbio.base import ctrl_c, errors, file_paths, storage
 from tfbio.base.manifests import MANIFEST
 
 ROOT = Path(__file__).resolve().parents[3]
+PYTHON = sys.executable
 ONE_WORKER = pipeline.Runner(workers=1)
 
 
@@ -103,30 +104,59 @@ def test_a_mistake_that_a_worker_finds_is_its_sentence(tmp_path, workers, name, 
     assert str(error.value) == said.format(path=path)
 
 
-@pytest.mark.timeout(100)  # else it would wait for ever
-@pytest.mark.parametrize("late", [0, 1])
-def test_a_mistake_is_told_while_another_worker_is_still_starting(tmp_path, monkeypatch, late):
-    """Which of two workers gets the one element is Beam's choice, so each is the late one once."""
+@pytest.fixture
+def worker_script(tmp_path, monkeypatch):
+    """Has each worker be a shell script; the text is that between its start and its end."""
+
+    def write(text):
+        path = tmp_path / "python"
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(path))
+
+    return write
+
+
+def run_two_workers(fails=True):
     import apache_beam as beam
 
-    start = tmp_path / "python"
-    start.write_text(
-        f"""#!/bin/sh
-        [ $((${{WORKER_ID#worker_}} % 2)) = {late} ] && sleep 6
-        exec {sys.executable} "$@"
-        """
-    )
-    start.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(start))
-
-    def fail(name):
-        raise errors.UserError(f"this {name} ends.")
+    def step(name):
+        if fails:
+            raise errors.UserError(f"this {name} ends.")
 
     def build(root):
-        _ = root | beam.Create(["worker"]) | beam.Map(fail)
+        _ = root | beam.Create(["worker"]) | beam.Map(step)
 
+    pipeline.run(build, pipeline.Runner(workers=2), contextlib.nullcontext())
+
+
+@pytest.mark.timeout(100)  # else it would wait for ever
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_mistake_is_told_while_another_worker_is_still_starting(worker_script, late):
+    """Which of two workers gets the one element is Beam's choice, so each is the late one once."""
+    worker_script(f'[ $((${{WORKER_ID#worker_}} % 2)) = {late} ] && sleep 6\nexec {PYTHON} "$@"')
     with pytest.raises(errors.UserError, match=r"^this worker ends.$"):
-        pipeline.run(build, pipeline.Runner(workers=2), contextlib.nullcontext())
+        run_two_workers()
+
+
+@pytest.mark.timeout(100)
+def test_workers_that_fail_as_they_end_change_nothing(worker_script):
+    worker_script(f'{PYTHON} "$@"\nexit 3')
+    with pytest.raises(errors.UserError, match=r"^this worker ends.$"):
+        run_two_workers()
+    run_two_workers(fails=False)
+
+
+@pytest.mark.timeout(100)
+@pytest.mark.parametrize("dead", [0, 1])
+def test_a_worker_that_dies_while_another_is_still_starting_is_told(worker_script, dead):
+    worker_script(
+        f'[ $((${{WORKER_ID#worker_}} % 2)) = {dead} ] && exit 3\nsleep 6\nexec {PYTHON} "$@"'
+    )
+    said = r"^a worker process died \(.* return code 3; -9"
+    with pytest.raises(errors.UserError, match=said) as error:
+        run_two_workers()
+    assert isinstance(error.value.__cause__, KeyboardInterrupt)  # not the timeout of this test
 
 
 def test_a_mistake_that_beam_cannot_raise_again_is_its_sentence():
