@@ -7,14 +7,22 @@ are restored needs none, and pretraining traces its step meanwhile.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import tensorflow as tf
 import tf_keras as keras
 
-_are_restored = False  # see `restored_weights`
-_drawing: Drawing | None = None  # see `drawn_meanwhile`
+
+class _OfThread(threading.local):
+    """Holds what a thread sets for the layers that it makes, while others may make theirs."""
+
+    are_restored = False  # see `restored_weights`
+    drawing: Drawing | None = None  # see `drawn_meanwhile`
+
+
+_of_thread = _OfThread()
 
 
 class Drawing:
@@ -62,12 +70,12 @@ def drawn_meanwhile() -> Iterator[Drawing]:
     Yields:
       The `Drawing`. Call its `finish` before the weights are read or changed.
     """
-    global _drawing
-    before, _drawing = _drawing, Drawing()
+    before, drawing = _of_thread.drawing, Drawing()
+    _of_thread.drawing = drawing
     try:
-        yield _drawing
+        yield drawing
     finally:
-        _drawing = before
+        _of_thread.drawing = before
 
 
 @contextlib.contextmanager
@@ -77,12 +85,11 @@ def restored_weights() -> Iterator[None]:
     Yields:
       Nothing.
     """
-    global _are_restored
-    before, _are_restored = _are_restored, True
+    before, _of_thread.are_restored = _of_thread.are_restored, True
     try:
         yield
     finally:
-        _are_restored = before
+        _of_thread.are_restored = before
 
 
 def weight(
@@ -104,12 +111,13 @@ def weight(
         initializer = keras.initializers.GlorotUniform()
     else:
         initializer = keras.initializers.TruncatedNormal(stddev=deviation)
-    if not _are_restored and _drawing is None:
+    drawing = _of_thread.drawing
+    if not _of_thread.are_restored and drawing is None:
         return layer.add_weight(name, shape, initializer=initializer)
     # Keras takes seeds from a generator as it first draws. Here, too, so that this weight and those
     # that are made after it have the values that they have elsewhere.
     initializer._random_generator.make_seed_for_stateless_op()
     variable = layer.add_weight(name, shape, initializer="zeros")
-    if _drawing is not None and not _are_restored:
-        _drawing.draw(variable, initializer)
+    if drawing is not None and not _of_thread.are_restored:
+        drawing.draw(variable, initializer)
     return variable

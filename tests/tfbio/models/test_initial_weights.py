@@ -69,6 +69,24 @@ def test_what_is_made_after_restored_weights_is_drawn_as_without_them():
         assert not tf.reduce_any(zero != 0), zero.name
 
 
+def test_weights_that_another_thread_restores_are_drawn_here():
+    at_once, _ = encoder_and_head()
+    begun, ended = threading.Event(), threading.Event()
+
+    def restore():
+        with initial_weights.restored_weights():
+            begun.set()
+            ended.wait(60)
+
+    other = threading.Thread(target=restore)
+    other.start()
+    assert begun.wait(60)
+    meanwhile, _ = encoder_and_head()
+    ended.set()
+    other.join()
+    assert_same(at_once, meanwhile)
+
+
 def test_a_weight_that_cannot_be_drawn_is_told():
     def fail(*_):
         raise MemoryError("no memory for it")
