@@ -441,6 +441,7 @@ def test_ten_folds_are_one_row(task, folds, as_published, tmp_path):
     assert float(row["difference"]) == pytest.approx(np.mean(f1) - 50) and row["p"]
     assert float(rows["ours", nine]["figure"]) == pytest.approx(np.median(f1[1:]))
     assert rows["ours", nine]["folds"] == "9" and not rows["ours", nine]["low"]
+    assert float(rows["ours", nine]["std"]) == pytest.approx(np.std(f1[1:], ddof=1))
     # BLURB's GAD is the first fold.
     assert (("ours", "GAD") in rows) == (task == "gad")
     header, shown = table_of(path.parent, "Other tasks and test sets")
@@ -451,10 +452,13 @@ def test_ten_folds_are_one_row(task, folds, as_published, tmp_path):
     assert shown["ours"] == [f"{np.mean(f1):.2f}", f"{np.median(f1[1:]):.2f}"]
     header, shown = table_of(path.parent, "Our runs")
     assert shown[ten][header.index("seeds") - 1] == "10 folds x 2"
-    place = header.index("median of folds 2 to 10") - 1
-    assert (path.parent / "report.md").read_text().count(f"| {ten} | ours |") == 1
-    assert f"| {nine} | ours |" not in (path.parent / "report.md").read_text()
-    assert shown[ten][place]
+    place = header.index("median of folds 2 to 10")
+    assert header[place : place + 3] == ["median of folds 2 to 10", "their mean", "their SD"]
+    lines = (path.parent / "report.md").read_text().splitlines()
+    (line,) = (line for line in lines if line.startswith(f"| {ten} | ours |"))
+    assert not any(line.startswith(f"| {nine} | ours |") for line in lines)
+    of_nine = (np.median(f1[1:]), np.mean(f1[1:]), np.std(f1[1:], ddof=1))
+    assert line.split(" | ")[place : place + 3] == [f"{x:.2f}" for x in of_nine]
 
 
 def test_some_folds_are_no_published_test_set(folds, as_published, tmp_path):

@@ -52,8 +52,9 @@ def figures_of(column: Column, run: Run, baseline: Run | None) -> dict:
     Returns:
       A dict with the keys and types of `results.figures`, such as "model", "figure", "std", "low"
       and "p", and "data_set", the column's title; what is not known is left out. In a column of all
-      folds but the first, "figure" is their median, and there are only "model", "task", "data_set",
-      "metric", "figure", "median", "folds", "seeds", "values" and "source".
+      folds but the first, "figure" is their median, "mean" and "std" are over them, too, and there
+      are only these and "model", "task", "data_set", "metric", "median", "folds", "seeds", "values"
+      and "source".
 
     Raises:
       ResultsError: the test sets of the two runs differ.
@@ -70,6 +71,8 @@ def figures_of(column: Column, run: Run, baseline: Run | None) -> dict:
         "metric": column.metric,
         "figure": median,
         "median": median,
+        "mean": float(values.mean()),
+        "std": float(values.std(ddof=1)),
         "folds": len(values),
         "seeds": max(len(fold.tests) for fold in run.folds),
         "values": " ".join(map(str, values.tolist())),
@@ -249,7 +252,7 @@ def runs_table(figures: Sequence[dict]) -> Table:
     Raises:
       IndexError: there are no such figures.
     """
-    others = {(x["model"], x["task"]): x["figure"] for x in figures if _is_of_others(x)}
+    others = {(x["model"], x["task"]): x for x in figures if _is_of_others(x)}
     rows = [_runs_row(x, others) for x in figures if not _is_of_others(x)]
     header = [name for name in rows[0] if any(row[name] for row in rows)]
     notes = [_HOW.format(draws=results.SAMPLES)] + [_OF_FOLDS] * any(
@@ -270,17 +273,17 @@ def runs_table(figures: Sequence[dict]) -> Table:
     return Table("Our runs", header, [[row[name] for name in header] for row in rows], 0, notes)
 
 
-def _runs_row(one: dict, others: Mapping[tuple[str, str], float]) -> dict[str, str]:
+def _runs_row(one: dict, others: Mapping[tuple[str, str], dict]) -> dict[str, str]:
     """Returns the cells of a run, by their headings.
 
     Args:
       one: see `figures_of`.
-      others: model and task -> the median of all folds but the first.
+      others: model and task -> the figures of all folds but the first, see `figures_of`.
     """
-    seeds, of_others = str(one["seeds"]), None
+    seeds, nine = str(one["seeds"]), {}
     if "folds" in one:
         seeds = f"{one['folds']} folds x {seeds}"
-        of_others = others.get((one["model"], one["task"]))
+        nine = others.get((one["model"], one["task"]), {})
     return {
         "data set": one["data_set"],
         "model": one["model"],
@@ -289,7 +292,9 @@ def _runs_row(one: dict, others: Mapping[tuple[str, str], float]) -> dict[str, s
         "mean": _two_digits(one["figure"]),
         "SD": _two_digits(one.get("std")),
         "median": _two_digits(one["median"]),
-        "median of folds 2 to 10": _two_digits(of_others),
+        "median of folds 2 to 10": _two_digits(nine.get("median")),
+        "their mean": _two_digits(nine.get("mean")),
+        "their SD": _two_digits(nine.get("std")),
         "seeds": seeds,
         "95 % interval": f"{one['low']:.2f} to {one['high']:.2f}" if "low" in one else "",
         "against": one.get("baseline", ""),
@@ -333,7 +338,8 @@ def csv_text(
       stands for none.
     """
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, _CSV_COLUMNS, lineterminator="\n")
+    # The mean of folds 2 to 10 has no column: it follows from their values.
+    writer = csv.DictWriter(stream, _CSV_COLUMNS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     writer.writerows(figures)
     for column, run in trivial_runs(columns, models).items():
