@@ -404,6 +404,7 @@ ARMS = {
         {
             "num_train_steps": 328_000,
             "corpus_switch_steps": [264_000],
+            "run.keep_checkpoints_at": [215_000, 264_000, 328_000],  # Table 2
         },
     ),
     # BioMegatron, section 3: four scenarios, two vocabularies, and the larger ones.
