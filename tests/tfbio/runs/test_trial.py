@@ -179,6 +179,20 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
+def test_in_bfloat16_too_a_trial_that_is_killed_ends_with_the_same_bits(command, tmp_path):
+    changes = {"run.precision": "bfloat16", "num_train_epochs": 2, "run.predict_train": True}
+    whole, folder = tmp_path / "whole", tmp_path / "out"
+    program = tmp_path / "signalled.py"
+    program.write_text(SIGNAL_BEHIND_A_CHECKPOINT)
+    done = run(command(whole, **changes))
+    assert "in bfloat16" in done.stdout, done.stderr
+    words = [16, int(signal.SIGKILL), *command(folder, **changes)[1:]]
+    assert run_in(program, words).returncode == -signal.SIGKILL
+    done = run(command(folder, **changes))
+    assert_continues(done.stdout, 16, evaluated=24)
+    assert_same_trials(whole, folder)
+
+
 # --- Several workers -----------------------------------------------------------------------------
 
 
