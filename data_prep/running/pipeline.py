@@ -14,17 +14,13 @@ import logging
 import os
 import pkgutil
 import re
-import shlex
-import signal
-import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from absl import flags
 
-from tfbio.base import ctrl_c, errors, messages, signals
+from data_prep.running import local_workers
+from tfbio.base import errors, messages
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -107,18 +103,17 @@ def run(
     _silence_libraries(runner.is_local)
     engine, options = _engine(runner)
     result = None
-    is_ending = threading.Event()  # the end of each worker is then expected
-    _end_all_workers(is_ending)
-    with shown, _deaths_of_workers(is_ending) as deaths, _ctrl_c(runner, deaths, is_ending):
+    workers = local_workers.Workers()
+    with shown, local_workers.watched(workers, runner.is_local):
         try:
             result = _start(build, engine, options)
             result.wait_until_finish()
         except BaseException as error:
-            if not deaths and result is not None:
+            if not workers.deaths and result is not None:
                 # The job does not end with this process, and would write beside the next run's.
                 with contextlib.suppress(Exception):
                     result.cancel()
-            if (mistake := _mistake(error, runner, deaths)) is not None:
+            if (mistake := _mistake(error, runner, workers.deaths)) is not None:
                 raise mistake from error
             raise
 
@@ -135,7 +130,7 @@ def _engine(
         check_flags(args)
         workers = runner.workers or joblib.cpu_count()
         args.append(f"--direct_num_workers={workers}")
-        engine = _local_runner(workers)
+        engine = local_workers.runner(workers)
     else:
         args.append(f"--runner={runner.name}")
     return engine, beam.options.pipeline_options.PipelineOptions(args)
@@ -224,121 +219,6 @@ def _last_line(error: BaseException) -> str:
     """Returns the last line of an error's text without its period, or the error's name."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return messages.cut(lines[-1], 200).rstrip(".") if lines else type(error).__name__
-
-
-@contextlib.contextmanager
-def _deaths_of_workers(is_ending: threading.Event) -> Iterator[list[BaseException]]:
-    """Interrupts the main thread when a local worker process dies: Beam would wait for ever.
-
-    Beam only raises in the thread that waits for the process (local_job_service.py,
-    SubprocessSdkWorker.run), and goes on waiting for messages of the process. When the workers are
-    to end, it waits for the processes alone, and an interruption would leave the others.
-    """
-    import grpc
-
-    deaths: list[BaseException] = []
-    before = threading.excepthook
-
-    def hook(arguments: threading.ExceptHookArgs) -> None:
-        error, thread, main = arguments.exc_value, arguments.thread, threading.main_thread().ident
-        if thread is not None and thread.name == "run_worker":
-            if not deaths and not is_ending.is_set():
-                assert error is not None and main is not None
-                deaths.append(error)
-                signal.pthread_kill(main, signal.SIGINT)
-        elif not deaths and not isinstance(error, grpc.RpcError):
-            # An RpcError after a death is that of a thread that reads from the dead process.
-            before(arguments)
-
-    threading.excepthook = hook
-    try:
-        yield deaths
-    finally:
-        threading.excepthook = before
-
-
-@contextlib.contextmanager
-def _ctrl_c(
-    runner: Runner, deaths: Sequence[BaseException], is_ending: threading.Event
-) -> Iterator[None]:
-    """Lets Ctrl-C end the command and its workers where they are.
-
-    Beam would wait, for minutes or for ever, for workers that are only starting. Unfinished parts
-    are made again, as after SIGKILL. The job of another runner is cancelled, see `run`.
-    """
-    if not runner.is_local:
-        yield
-        return
-    # A shell starts background processes so.
-    is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-
-    def end(*_: object) -> None:
-        if deaths:
-            raise KeyboardInterrupt
-        if is_ignored:
-            return
-        is_ending.set()
-        _kill_children()
-        if sys.stderr.isatty():
-            print(file=sys.stderr)  # after the bar
-        os._exit(ctrl_c.interrupted())
-
-    with signals.handling({signal.SIGINT: end}):
-        yield
-
-
-def _kill_children() -> None:
-    for children in Path("/proc/self/task").glob("*/children"):
-        with contextlib.suppress(OSError):  # a thread or a worker has ended since
-            for worker in children.read_text().split():
-                os.kill(int(worker), signal.SIGKILL)
-
-
-def _local_runner(workers: int) -> beam.runners.PipelineRunner:
-    """Returns Beam's in-process runner, with worker processes whose stderr is thrown away.
-
-    Failures are raised, so nothing is lost. In a file their stderr could fill the disk, and a
-    worker whose stderr cannot be written answers no more, while Beam waits for it for ever.
-
-    This is `--runner=FnApiRunner --direct_running_mode=multi_processing` without the stderr.
-    DirectRunner would not do: it may hand over to a runner that it has to download.
-    """
-    from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-    from apache_beam.transforms.environments import SubprocessSDKEnvironment
-
-    if workers == 1:
-        return FnApiRunner()
-    command = (
-        # Ctrl-C is for the command, which ends its workers.
-        "trap '' INT; "
-        f"PYTHONPATH={shlex.quote(os.pathsep.join(filter(None, sys.path)))} "
-        f"exec {shlex.quote(sys.executable)} -m apache_beam.runners.worker.sdk_worker_main "
-        "2>/dev/null"
-    )
-    return FnApiRunner(SubprocessSDKEnvironment.from_command_string(command))
-
-
-def _end_all_workers(is_ending: threading.Event) -> None:
-    """Lets a local worker end that connects only after the pipeline has failed.
-
-    When a step has failed, Beam tells the workers to end that have connected by then, and waits for
-    all: for ever, where one was still starting (worker_handlers.py, ControlConnection.close).
-
-    Args:
-      is_ending: is set when Beam begins to end the workers.
-    """
-    from apache_beam.portability import python_urns
-    from apache_beam.runners.portability.fn_api_runner import worker_handlers
-    from apache_beam.utils.sentinel import Sentinel
-
-    class Worker(worker_handlers.SubprocessSdkWorkerHandler):
-        def close(self) -> None:
-            is_ending.set()
-            self.control_conn.push(Sentinel.sentinel)  # the worker ends when it reads this
-            super().close()
-
-    register = worker_handlers.WorkerHandler.register_environment
-    register(python_urns.SUBPROCESS_SDK, bytes)(Worker)
 
 
 def _silence_libraries(is_local: bool) -> None:

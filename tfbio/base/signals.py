@@ -1,7 +1,7 @@
 """Sets and resets what the process does when it is sent a signal.
 
 Every `signal.signal` of the package stands here, so that a reader finds in one place who answers
-Ctrl-C: `cli` for each command, `data_prep.running.pipeline` for one with worker processes.
+Ctrl-C: `cli` for each command, `data_prep.running.local_workers` for one with worker processes.
 """
 
 from __future__ import annotations

@@ -52,9 +52,8 @@ def figures_of(column: Column, run: Run, baseline: Run | None) -> dict:
     Returns:
       A dict with the keys and types of `results.figures`, such as "model", "figure", "std", "low"
       and "p", and "data_set", the column's title; what is not known is left out. In a column of all
-      folds but the first, "figure" is their median, "mean" and "std" are over them, too, and there
-      are only these and "model", "task", "data_set", "metric", "median", "folds", "seeds", "values"
-      and "source".
+      folds but the first, "figure" is their median, and there are only "model", "task", "data_set",
+      "metric", "figure", "median", "mean", "std", "folds", "seeds", "values" and "source".
 
     Raises:
       ResultsError: the test sets of the two runs differ.
@@ -247,7 +246,7 @@ def runs_table(figures: Sequence[dict]) -> Table:
       The `Table`: a row for each run, with data set, model, metric, and with two decimals dev,
       mean, SD, median, 95 % interval, difference to the baseline, and training time in minutes;
       also the number of seeds, and p with four decimals, "< 0.0002" for the least that there can
-      be. Medians of folds 2 to 10 share the row of the ten folds.
+      be. Median, mean and SD of folds 2 to 10 share the row of the ten folds.
 
     Raises:
       IndexError: there are no such figures.
@@ -338,10 +337,11 @@ def csv_text(
       stands for none.
     """
     stream = io.StringIO()
-    # The mean of folds 2 to 10 has no column: it follows from their values.
-    writer = csv.DictWriter(stream, _CSV_COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer = csv.DictWriter(stream, _CSV_COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(figures)
+    for one in figures:
+        # The mean of folds 2 to 10 has no column: it follows from their values.
+        writer.writerow({name: value for name, value in one.items() if name != "mean"})
     for column, run in trivial_runs(columns, models).items():
         row = {"model": run.name, "task": run.part_of or run.task, "data_set": column.title}
         figure = percent(column, run)

@@ -180,7 +180,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 def test_in_bfloat16_too_a_trial_that_is_killed_ends_with_the_same_bits(command, tmp_path):
-    changes = {"run.precision": "bfloat16", "num_train_epochs": 2, "run.predict_train": True}
+    changes = {"run.precision": "bfloat16", "num_train_epochs": 2}
     whole, folder = tmp_path / "whole", tmp_path / "out"
     program = tmp_path / "signalled.py"
     program.write_text(SIGNAL_BEHIND_A_CHECKPOINT)
@@ -191,6 +191,10 @@ def test_in_bfloat16_too_a_trial_that_is_killed_ends_with_the_same_bits(command,
     done = run(command(folder, **changes))
     assert_continues(done.stdout, 16, evaluated=24)
     assert_same_trials(whole, folder)
+    one, other = (
+        dict(curves.read(x / "logs" / "trial_0" / "train")["loss"]) for x in (whole, folder)
+    )
+    assert len(one) == 24 and one == other
 
 
 # --- Several workers -----------------------------------------------------------------------------
