@@ -230,8 +230,10 @@ class LayerNorm(keras.layers.Layer):
     def __init__(self, size: int, epsilon: float, name: str = "LayerNorm"):
         super().__init__(name=name.replace("/", "_"))
         self.epsilon = epsilon
-        self.gamma = self.add_weight(f"{name}/gamma", [size], initializer="ones")
-        self.beta = self.add_weight(f"{name}/beta", [size], initializer="zeros")
+        # Not rounded to bfloat16 on their way to `call`, nor are their gradients.
+        exact = {"experimental_autocast": False}
+        self.gamma = self.add_weight(f"{name}/gamma", [size], initializer="ones", **exact)
+        self.beta = self.add_weight(f"{name}/beta", [size], initializer="zeros", **exact)
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Normalises rows: any float [rows, size] -> [rows, size] of the same dtype."""

@@ -336,7 +336,10 @@ class MaskedLanguageModelHead(keras.layers.Layer):
             config.embedding_size, config.layer_norm_eps, "generator_predictions/LayerNorm"
         )
         self.output_bias = self.add_weight(
-            "generator_predictions/output_bias", [config.vocab_size], initializer="zeros"
+            "generator_predictions/output_bias",
+            [config.vocab_size],
+            initializer="zeros",
+            experimental_autocast=False,  # it is added in `precise_dtype`
         )
 
     def call(self, hidden: tf.Tensor, word_embeddings: tf.Variable) -> tf.Tensor:

@@ -9,7 +9,7 @@ import tf_keras as keras
 from tensorflow.python.framework import test_util
 
 from benchmarks import step_profile
-from tfbio.models import target
+from tfbio.models import layers, target
 from tfbio.models.encoder import Encoder
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.training import cpu_bfloat16
@@ -92,6 +92,27 @@ def test_gradients_in_bfloat16_are_added_up_in_float32(policy_after, packed):
         name: x for name, x in distances(found, gradients("float32", packed)).items() if x > 0.02
     }
     assert not far
+
+
+def test_layer_norm_in_bfloat16_has_the_weights_in_float32(policy_after):
+    """Near 1 bfloat16 has steps of 1/128, which a scale of 1.003 would not reach."""
+    keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    norm = layers.LayerNorm(8, 1e-12)
+    norm.gamma.assign(np.linspace(1.0, 1.003, 8))
+    norm.beta.assign(np.linspace(4.0, 4.01, 8))
+    inputs = tf.cast(tf.random.normal([300, 8], seed=3), tf.bfloat16)
+    rows = inputs.numpy().astype(np.float32)
+    rows -= rows.mean(axis=1, keepdims=True)
+    rows /= rows.std(axis=1, keepdims=True)
+    with tf.GradientTape() as tape:
+        found = norm(inputs)
+        total = tf.reduce_sum(tf.cast(found, tf.float32))
+    of_gamma, of_beta = tape.gradient(total, [norm.gamma, norm.beta])
+    expected = tf.cast(rows * norm.gamma.numpy() + norm.beta.numpy(), tf.bfloat16)
+    # Where the order of a sum decides about a rounding, it may differ.
+    assert np.mean(found.numpy() != expected.numpy()) < 0.01
+    np.testing.assert_allclose(of_gamma, rows.sum(axis=0), rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(of_beta, np.full(8, 300.0))
 
 
 def test_training_on_a_cpu_has_a_form_of_its_own(policy_after, monkeypatch):

@@ -83,3 +83,13 @@ def test_accuracy_counts_masked_positions_only():
     metrics = masked_language_model.MaskedLanguageModelMetrics()
     metrics.update({}, masked, output, Part(tf.constant(0), 1, one, one, 1))
     assert float(metrics.accuracy.result()) == 0.5
+
+
+def test_biases_of_words_are_added_in_float32_where_layers_compute_in_bfloat16(bfloat16):
+    """Between 8 and 16 bfloat16 has steps of 1/16. The fixture sets Keras' policy back."""
+    shape = EncoderConfig(300, 32, 32, 1, 2, 64, 40)
+    head = masked_language_model.MaskedLanguageModelHead(shape)
+    head.set_frequency_biases(np.arange(300) ** 3)
+    logits = head(tf.zeros([1, 2, 32], tf.bfloat16), tf.zeros([300, 32]))
+    np.testing.assert_array_equal(logits[0, 1], head.output_bias)
+    assert np.min(logits) < -12
