@@ -239,6 +239,11 @@ def _run_trials(
         f"{'random weights' if run.from_scratch else run.init_checkpoint}, on "
         f"{distribution.devices_of(run.strategy)} in {chosen}."
     )
+    if finetuner.num_steps == 1 and config.schedule != "slanted_triangular":
+        run.say(
+            "warning: the only step has a learning rate of 0, to which the schedule falls, so "
+            "nothing is learnt: give more num_train_epochs, or a smaller train_batch_size."
+        )
     with Preemption(run.strategy, lambda: _what_is_complete(run)) as preemption:
         try:
             for seed in missing:

@@ -6,12 +6,13 @@ import os
 import shutil
 
 import pytest
+import tensorflow as tf
 
 from tests.tfbio.runs.conftest import SETTINGS
 from tfbio.base.device_flags import MeshShape
 from tfbio.base.errors import UserError
 from tfbio.models.encoder_config import EncoderConfig
-from tfbio.runs import finetuning_checks
+from tfbio.runs import finetuning, finetuning_checks
 from tfbio.task_types.tagging import Tagging
 
 
@@ -107,3 +108,28 @@ def test_batches_divide_by_the_parts_of_a_mesh(train, predict, name):
         finetuning_checks._check_mesh(odd, head, MeshShape(2, 1))
     with pytest.raises(UserError, match=f"{name}.* does not divide by 2 devices"):
         finetuning_checks._check_division(odd, 2)
+
+
+@pytest.mark.parametrize("schedule", ["linear", "triangular"])
+def test_a_run_of_one_step_is_told_that_it_learns_nothing(
+    run, tmp_path, capsys, monkeypatch, schedule
+):
+    started = []
+    monkeypatch.setattr(finetuning, "Trial", lambda **given: started.append(given))
+    for epochs, steps in ((0.1, 1), (0.2, 2)):
+        settings = dataclasses.replace(
+            SETTINGS,
+            num_trials=1,
+            max_train_examples=80,
+            train_batch_size=8,
+            num_train_epochs=epochs,
+            schedule=schedule,
+        )
+        with pytest.raises(AttributeError):  # there is no trial
+            run(tmp_path / str(steps), settings)
+        finetuner = started.pop()["finetuner"]
+        assert finetuner.num_steps == steps
+        rate = finetuner.optimizer.learning_rate
+        assert (float(rate(tf.constant(0, tf.int64))) == 0) == (steps == 1)
+        said = capsys.readouterr().out
+        assert ("warning: the only step has a learning rate of 0" in said) == (steps == 1)
