@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass
 class Workers:
-    """What is known of the worker processes of a pipeline.
+    """Holds what is known of the worker processes of a pipeline.
 
     Attributes:
       deaths: the error of the first process that died; none or one.
