@@ -98,7 +98,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--examples", required=True, help="examples of --sequence_length=64")
+    parser.add_argument(
+        "--examples", action="append", required=True, help="as for run_pretraining.py; repeatable"
+    )
     parser.add_argument("--hparams", default="quickstart", help="a recipe, which --set may shrink")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--steps", type=int, default=2000)
@@ -106,13 +108,19 @@ def main() -> None:
     parser.add_argument(
         "--set", action="append", default=[], help="a setting, as for run_pretraining.py"
     )
+    parser.add_argument("--teacher", help="as for run_pretraining.py")
+    parser.add_argument("--init_checkpoint", help="as for run_pretraining.py")
     flags = parser.parse_args()
 
     from tfbio.base.manifests import read_manifest
 
-    words = read_manifest(flags.examples, "examples").settings["vocab_size"]
-    command = [sys.executable, "run_pretraining.py", f"--examples={flags.examples}"]
-    command += [f"--hparams={flags.hparams}", f"--set=encoder.vocab_size={words}"]
+    words = read_manifest(flags.examples[0], "examples").settings["vocab_size"]
+    command = [sys.executable, "run_pretraining.py", f"--hparams={flags.hparams}"]
+    command += [f"--examples={folder}" for folder in flags.examples]
+    for name in ("teacher", "init_checkpoint"):
+        if given := getattr(flags, name):
+            command.append(f"--{name}={given}")
+    command.append(f"--set=encoder.vocab_size={words}")
     command += ["--set=encoder.hidden_dropout_prob=0.1", f"--set=num_train_steps={flags.steps}"]
     command += ["--set=run.stop_at_step=0", "--set=run.keep_checkpoints_at=[]"]
     command += [f"--set={setting}" for setting in flags.set]

@@ -1,7 +1,6 @@
 """`run_pretraining.py` as a user types it: help, mistakes, and a run that was interrupted."""
 
 import dataclasses
-import importlib
 import json
 import re
 import shutil
@@ -12,14 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from data_prep import examples
-from data_prep.running import pipeline
 from tests import forked
-from tests.run_files import write_pretraining_settings, write_run
 from tfbio.base.manifests import read_manifest
 from tfbio.models.encoder_config import EncoderConfig
-from tfbio.objectives.masked_language_model import MaskedLanguageModel
-from tfbio.objectives.pretraining_config import PretrainingConfig
 
 ROOT = Path(__file__).parents[1]
 
@@ -199,131 +193,6 @@ def test_settings_that_do_not_fit_the_examples_are_named(examples_folder, tmp_pa
     assert done.returncode == 1
     assert "of length 128, but --examples gives [64]" in done.stderr
     assert not (tmp_path / "model").exists()
-
-
-class Forked:
-    """Stands in for `subprocess` in a script.
-
-    Args:
-      flags: flags that each command has besides.
-    """
-
-    PIPE = subprocess.PIPE
-
-    def __init__(self, flags):
-        self._flags = flags
-
-    def run(self, command, cwd, **_):
-        return forked.run([*command, *self._flags], cwd=cwd)
-
-    def Popen(self, command, cwd, stdout, **_):
-        return forked.Popen([*command, *self._flags], cwd=cwd, stdout=stdout)
-
-
-@pytest.fixture
-def make(documents_folder, vocab_file, tmp_path):
-    """Makes examples of an objective, in a folder of that name."""
-
-    def make(name, objective, sequence_length=64, held_out_fraction=0.2):
-        made = examples.ExampleSettings(
-            objective,
-            sequence_length=sequence_length,
-            held_out_fraction=held_out_fraction,
-            shards=2,
-        )
-        runner = pipeline.Runner(workers=1)
-        examples.make_examples(documents_folder, vocab_file, tmp_path / name, made, runner=runner)
-        return tmp_path / name
-
-    return make
-
-
-@pytest.fixture
-def kill_and_resume(monkeypatch, capsys):
-    """Kills a run of a recipe at a small size, and asserts that it ends as an undisturbed one.
-
-    By this seed the kills come soon after 40, 30 and 20 more steps, which 200 outlast.
-    """
-
-    def kill_and_resume(recipe, folder, changes=(), flags=()):
-        monkeypatch.syspath_prepend(ROOT / "scripts")
-        script = importlib.import_module("kill_and_resume")
-        monkeypatch.setattr(script, "subprocess", Forked(flags))
-        command = ["kill_and_resume.py", f"--examples={folder}", *f"--hparams={recipe}".split()]
-        command += ["--kills=3", "--steps=200", "--seed=2620", "--set=train_batch_size=4"]
-        command += ["--set=sequence_length=64", "--set=num_warmup_steps=2"]
-        command += ["--set=encoder.num_attention_heads=2", "--set=gradient_clip_groups=1"]
-        command += ["--set=encoder.num_hidden_layers=1", "--set=encoder.hidden_size=32"]
-        command += ["--set=encoder.embedding_size=32", "--set=encoder.intermediate_size=64"]
-        command += [f"--set={change}" for change in changes]
-        monkeypatch.setattr(sys, "argv", command)
-        script.main()
-        said = capsys.readouterr().out
-        assert said.count("SIGKILL after step") == 2 and "SIGTERM after step" in said
-        assert ", 0 differences" in said
-
-    return kill_and_resume
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("recipe", "objective"),
-    [
-        ("quickstart --set=run.precision=bfloat16", "electra"),
-        ("biom_bert_large", "electra"),
-        ("pubmedbert --set=run.precision=bfloat16", "next_sentence"),
-        ("pubmedbert_adversarial", "next_sentence"),
-        ("biom_albert", "sentence_order"),
-        ("biolm_base --set=run.precision=bfloat16", "full_sentences"),
-        ("biomegatron_345m_cased", "sentence_order"),
-    ],
-)
-def test_a_run_that_is_killed_at_random_steps_ends_with_the_same_bits(
-    recipe, objective, make, kill_and_resume
-):
-    """SIGKILL, and SIGTERM, by which it saves first: the same weights and logged losses."""
-    kill_and_resume(recipe, make("examples", objective))
-
-
-@pytest.mark.slow
-def test_a_killed_run_of_two_lengths_ends_with_the_same_bits(make, kill_and_resume):
-    """BioELECTRA, with a generator and clipped groups; its length changes between the kills."""
-    shorter, longer = (make(f"examples_{x}", "electra", sequence_length=x) for x in (32, 64))
-    changes = ["sequence_length=32", "final_sequence_length=64", "final_phase_fraction=0.7"]
-    changes.append("gradient_clip_groups=2")
-    kill_and_resume("base", shorter, changes, [f"--examples={longer}"])
-
-
-@pytest.mark.slow
-def test_a_killed_run_of_two_corpora_ends_with_the_same_bits(make, kill_and_resume):
-    """BioM-ALBERT with PMC; its corpus changes between the kills."""
-    first = make("first", "sentence_order")
-    second = make("second", "sentence_order", held_out_fraction=0.5)
-    changes = ("corpus_switch_steps=[60]",)
-    kill_and_resume("biom_albert_pmc", first, changes, [f"--examples={second}"])
-
-
-@pytest.mark.slow
-def test_a_killed_run_with_a_teacher_ends_with_the_same_bits(make, kill_and_resume, tmp_path):
-    """bio-lm's distillation with aligned states, of a teacher of another size."""
-    folder = make("examples", "full_sentences")
-    known = read_manifest(folder, "examples").settings
-    shape = EncoderConfig(
-        vocab_size=known["vocab_size"],
-        embedding_size=48,
-        hidden_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=96,
-        max_position_embeddings=64,
-    )
-    config = PretrainingConfig(objective="mlm", encoder=shape, sequence_length=64)
-    model = MaskedLanguageModel(config)
-    teacher = write_run(tmp_path / "teacher", config, model, folder / "vocab.txt")
-    write_pretraining_settings(teacher, config, vocab_sha256=known["vocab_sha256"])
-    sizes = ("embedding_size", "hidden_size", "num_hidden_layers", "intermediate_size")
-    changes = [f"distillation.teacher_{size}=0" for size in sizes]
-    kill_and_resume("biolm_base_distilled_aligned", folder, changes, [f"--teacher={teacher}"])
 
 
 def test_two_cpu_devices_continue_with_the_same_weights(examples_folder, tmp_path):
