@@ -114,8 +114,9 @@ def make_documents(
     Raises:
       UserError: a file of `settings.exclude` or the sentence splitter cannot be used, there are too
         many large files, Beam does not know a flag of `runner`, or a worker process died.
-      DataError: no file was good, or one was bad and `strict`; no text is left; or `output` holds
-        documents that were made with other settings, or cannot be written.
+      DataError: no file was good, or one was bad and `strict`; no text is left; `output` holds
+        documents that were made with other settings, or cannot be written; or a shard is not to be
+        seen yet.
       OSError: the operating system refused something, such as room on the disk.
       RuntimeError: a worker of the local runner failed for another reason.
     """
@@ -161,7 +162,7 @@ def make_documents(
             unit_characters=int(settings.shard_megabytes * 1e6),
             max_articles=settings.max_articles,
         ),
-        writer=document_shards.Writer(output, splitter, strict),
+        writer=document_shards.Writer(str(work), splitter, strict),
         partitions=1 + sum(sizes) // _PARTITION_BYTES,
         drop_duplicates=settings.duplicates,
     )

@@ -21,7 +21,6 @@ import functools
 import math
 import os
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
@@ -116,8 +115,8 @@ def make_examples(
       VocabularyError: `vocab` is not a vocabulary.
       UsageError: `vocab` is a WordPiece vocabulary of cased text and the text is to be lower-cased,
         or the other way round.
-      DataError: `documents` is not a whole folder of documents; or `output` holds examples that
-        were made with other settings, or cannot be written.
+      DataError: `documents` is not a whole folder of documents; `output` holds examples that were
+        made with other settings, or cannot be written; or a shard is not to be seen yet.
       UserError: Beam does not know one of the runner's flags, or a worker process died.
       OSError: the operating system refused something, such as room on the disk.
       RuntimeError: a worker of the local runner failed for another reason.
@@ -164,20 +163,18 @@ def make_examples(
         shards=source.shards,
         documents=str(documents),
         work=str(work),
-        output=str(output),
         job=job,
     )
     steps = {"documents": len(source.shards), **job.shards}
     pipeline.run(add_steps, runner, progress.shown(work, steps))
+    notes = {name: work_folder.read_all_steps(work, name, n) for name, n in steps.items()}
     # Of examples that these replace, another vocabulary may be there.
     own = vocabularies.contents(vocab)
     for name in {*vocabularies.NAMES, "merges.txt"} - own.keys():
         file_paths.at(output, name).unlink(missing_ok=True)
     vocabularies.copy_vocabulary(vocab, output)
-    written = [
-        Shard(**step["shard"]) for split in SPLITS for step in work_folder.read_steps(work, split)
-    ]
-    counts = _counts(work, written, settings.sequence_length)
+    written = [Shard(**note["shard"]) for split in SPLITS for note in notes[split]]
+    counts = _counts(notes["documents"], written, settings.sequence_length)
     manifest = Manifest("examples", described, counts, written)
     work_folder.close_work(output, manifest)
     return manifest
@@ -225,7 +222,6 @@ def _add_steps(
     shards: list[Shard],
     documents: str,
     work: str,
-    output: str,
     job: example_rows.Job,
 ) -> None:
     """Adds the steps to a pipeline: documents to rows, rows to shards; see `example_shards`."""
@@ -250,21 +246,23 @@ def _add_steps(
         (placed, root | "Shards" >> beam.Create(no_rows))
         | beam.Flatten()
         | "Gather shards" >> beam.GroupByKey()
-        | "Write" >> beam.Map(example_shards.write, output, job)
+        | "Write" >> beam.Map(example_shards.write, work, job)
     )
 
 
-def _counts(work: Path, written: list[Shard], sequence_length: int) -> dict[str, Any]:
+def _counts(
+    built: list[dict[str, Any]], written: list[Shard], sequence_length: int
+) -> dict[str, Any]:
     """Returns the counts of the manifest: sums over the workers' notes, and shares.
 
     Args:
-      work: the working folder.
+      built: the notes on the shards of documents.
       written: the shards of examples.
       sequence_length: tokens in an example.
     """
     counts: Counter[str] = Counter()
-    for step in work_folder.read_steps(work, "documents"):
-        counts.update(step["counts"])
+    for note in built:
+        counts.update(note["counts"])
     for split in SPLITS:
         counts[f"{split}_examples"] = sum(s.records for s in written if s.split == split)
     examples = sum(shard.records for shard in written)

@@ -1,17 +1,21 @@
 """Reuses a stage's finished output, and keeps the finished parts of an interrupted run.
 
 A stage writes into its output folder. While it runs, `.work/` in that folder holds its settings and
-one small file for each finished step. A run that finds a `.work/` with its own settings, and of its
-own version of tfbio, continues it; any other starts anew. The manifest is written last, then
-`.work/` is removed.
+the working folder, which has one small file for each finished step. A run that finds a `.work/`
+with its own settings, and of its own version of tfbio, continues it; any other starts anew. The
+manifest is written last, then `.work/` is removed.
+
+The working folder's name is a hash of the settings: the job of a killed run, which lives on in a
+cluster, leaves nothing there that the next run, of other settings, would take for its own.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,6 +28,9 @@ from tfbio.base.manifests import MANIFEST, Manifest, load_manifest, verify, writ
 from tfbio.base.shards import Shard
 
 WORK = ".work"
+
+# The file in it that has the settings of the run that has begun last.
+_SETTINGS = "settings.json"
 
 # The names of the stages' shards.
 _SHARD = re.compile(r"(documents|train|heldout)-\d{5}(-of)?-\d{5}\.tfrecord")
@@ -94,30 +101,74 @@ def open_work(
       overwrite: True: replace finished output, and files that no stage is known to have written.
 
     Returns:
-      The path of the working folder, `.work` in `folder`, which exists.
+      The path of the working folder, which exists: `.work/HASH` in `folder`.
 
     Raises:
       DataError: the output folder cannot be written, holds the unfinished output of another stage,
         or, without `overwrite`, has files of these names that no stage is known to have written.
     """
     folder = file_paths.at(folder)
-    work = folder / WORK
     check_unfinished(folder, kind)
     check_free(folder, _own_files(folder), overwrite)
     # Another version may read the rest of the input by other rules.
     described = {**_as_json(settings), "kind": kind, "tfbio": tfbio.__version__}
     replaced = overwrite and (folder / MANIFEST).exists()
     resumes = not replaced and {"kind": kind, **_noted(folder)} == described
+    text = json.dumps(described, sort_keys=True)
+    work = folder / WORK / _work_name(hashlib.sha256(text.encode()).hexdigest())
     try:
         if not resumes:
             (folder / MANIFEST).unlink(missing_ok=True)
+            # From here on an earlier run's job writes no more shards: see `unless_replaced`.
+            (folder / WORK / _SETTINGS).unlink(missing_ok=True)
             _remove_output(folder)
-            storage.remove_folder(work)
-            work.mkdir(parents=True)
-            storage.write_text(work / "settings.json", json.dumps(described, sort_keys=True))
+            storage.remove_folder(folder / WORK)
+        work.mkdir(parents=True, exist_ok=True)
+        storage.write_text(folder / WORK / _SETTINGS, text)
     except OSError as error:
         raise DataError(f"cannot write to {folder}: {messages.reason(error)}.") from error
     return work
+
+
+def _work_name(sha256: str) -> str:
+    """Returns the name of the working folder of a run whose file of settings has a SHA-256."""
+    return sha256[:16]
+
+
+def output_of(work: str | os.PathLike) -> Path:
+    """Returns the path of the output folder in which a stage's working folder lies.
+
+    Args:
+      work: the path of the working folder, from `open_work`.
+    """
+    return file_paths.at(work).parent.parent
+
+
+def unless_replaced(work: str | os.PathLike, records: Iterable[bytes]) -> Iterator[bytes]:
+    """Yields the records of a shard of the output, and ends with an error if a later run has begun.
+
+    The job of a killed run lives on in a cluster. So none of its shards gets the name of one that
+    the later run writes.
+
+    Args:
+      work: the path of the working folder of the job's own run.
+      records: the bytes of each record.
+
+    Yields:
+      The records, unchanged.
+
+    Raises:
+      DataError: another run has begun in the output folder, or its own has ended.
+    """
+    yield from records
+    begun = ""
+    with suppress(OSError):
+        begun = _work_name(storage.sha256_of(file_paths.at(work).parent / _SETTINGS))
+    if begun != file_paths.at(work).name:
+        raise DataError(
+            f"another command has begun in {output_of(work)}, or this machine does not see it: "
+            "this job ends."
+        )
 
 
 def check_unfinished(folder: str | os.PathLike, kind: str) -> None:
@@ -143,8 +194,8 @@ def _noted(folder: str | os.PathLike) -> dict[str, Any]:
 
     {} if there is none, or its note is damaged, so that the stage starts anew.
     """
-    with suppress(ValueError):
-        noted = read_step(file_paths.at(folder, WORK), "settings")
+    with suppress(OSError, ValueError):
+        noted = json.loads(file_paths.at(folder, WORK, _SETTINGS).read_text(encoding="utf-8"))
         return noted if isinstance(noted, dict) else {}
     return {}
 
@@ -281,21 +332,47 @@ def read_steps(work: str | os.PathLike, prefix: str) -> list[dict[str, Any]]:
     return [json.loads(path.read_text(encoding="utf-8")) for path in step_files(work, prefix)]
 
 
-def shard_is_done(folder: str | os.PathLike, shard_file: str) -> bool:
+def read_all_steps(work: str | os.PathLike, prefix: str, count: int) -> list[dict[str, Any]]:
+    """Returns the notes of all steps of a kind, once the pipeline that they are of has ended.
+
+    Args:
+      work: the path of the working folder.
+      prefix: the beginning of the steps' names.
+      count: how many steps there were to finish.
+
+    Returns:
+      A list of the `count` dicts that `write_step` got, in order of name.
+
+    Raises:
+      DataError: another number of notes is to be seen.
+      ValueError: a note is no JSON.
+      OSError: a note cannot be read.
+    """
+    steps = read_steps(work, prefix)
+    if len(steps) != count:
+        # A shared file system may show other machines' files late.
+        raise DataError(
+            f"{len(steps)} of {count} {prefix} steps are to be seen in {output_of(work)}: run the "
+            "same command again; it continues."
+        )
+    return steps
+
+
+def shard_is_done(work: str | os.PathLike, shard_file: str) -> bool:
     """Returns True if the working folder notes a shard as finished, and it has not changed since.
 
     A shard that was noted without a hash has no records and no file: it is done, too.
 
     Args:
-      folder: the path of the output folder.
+      work: the path of the working folder, which lies in the shard's folder.
       shard_file: the name of the shard's file, and of its step.
     """
     try:
-        step = read_step(file_paths.at(folder, WORK), shard_file)
+        step = read_step(work, shard_file)
         if step is None:
             return False
         written = Shard(**step["shard"]).sha256
-        return not written or storage.sha256_of(file_paths.at(folder, shard_file)) == written
+        return not written or storage.sha256_of(output_of(work) / shard_file) == written
     except (OSError, ValueError, KeyError, TypeError):
         return False
 

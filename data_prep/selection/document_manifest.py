@@ -53,29 +53,24 @@ def finish(
         not accounted for.
       OSError: the output folder cannot be written.
     """
-    notes = work_folder.read_steps(work, "input")
-    written = work_folder.read_steps(work, "documents")
+    notes = work_folder.read_all_steps(work, "input", inputs.inputs)
     problems = [messages.problem(problem) for note in notes for problem in note["problems"]]
     counts: Counter[str] = Counter(input_files=inputs.files)
-    for note in (*notes, *written):
+    for note in notes:
         counts.update(note["counts"])
-    reasons: Counter[str] = Counter()
-    categories: Counter[str] = Counter()
-    for note in written:
-        reasons.update(note["left_out"])
-        categories.update(note["words_by_category"])
     try:
         check_problems(problems, counts, strict)
     except DataError:
         work_folder.close_work(output, None)
         raise
-    expected = sum(note["shards"] for note in notes)
-    if len(notes) != inputs.inputs or len(written) != expected:
-        # A shared file system may show other machines' files late.
-        raise DataError(
-            f"{len(written)} of {expected} shards are to be seen in {output}: run the same command "
-            "again; it continues."
-        )
+    shards = sum(note["shards"] for note in notes)
+    written = work_folder.read_all_steps(work, "documents", shards)
+    reasons: Counter[str] = Counter()
+    categories: Counter[str] = Counter()
+    for note in written:
+        counts.update(note["counts"])
+        reasons.update(note["left_out"])
+        categories.update(note["words_by_category"])
     kinds = ("citation", "abstract", "body", "other_abstract", *texts.KINDS)
     read = sum(counts[kind] for kind in kinds)
     if not counts["documents"]:

@@ -28,12 +28,12 @@ class Writer:
     """The settings with which workers write the shards of documents.
 
     Attributes:
-      output: the path of the output folder.
+      work: the path of the working folder, which lies in the output folder.
       splitter: the name of the sentence splitter, an installed package.
       strict: True to write nothing if an input has a problem.
     """
 
-    output: str
+    work: str
     splitter: str
     strict: bool
 
@@ -58,14 +58,15 @@ def write(
 
     Raises:
       UsageError: the sentence splitter cannot be loaded.
-      DataError: the texts of the unit in the working folder are damaged.
+      DataError: the texts of the unit in the working folder are damaged, or another run has begun
+        in the output folder.
       OSError: a file cannot be read or written.
     """
     if problems and writer.strict:
         return  # the run fails
     unit, decided = group
-    work, file = file_paths.at(writer.output, work_folder.WORK), unit_files.shard_file(unit)
-    if work_folder.shard_is_done(writer.output, file):
+    work, file = writer.work, unit_files.shard_file(unit)
+    if work_folder.shard_is_done(work, file):
         return
     rows = np.frombuffer(b"".join(decided["newest"]), versions.ROW)
     alike = np.frombuffer(b"".join(decided["duplicates"]), duplicates.DUPLICATE)
@@ -89,8 +90,9 @@ def write(
     shard = Shard(file, 0, 0, "")
     if kept:
         split = _split(kept, writer.splitter, counts, categories)
+        records = work_folder.unless_replaced(work, (d.serialize() for d in split))
         with rare_garbage_collection():
-            shard = write_shard(file_paths.at(writer.output, file), (d.serialize() for d in split))
+            shard = write_shard(work_folder.output_of(work) / file, records)
     note = {
         "shard": dataclasses.asdict(shard),
         "counts": counts,

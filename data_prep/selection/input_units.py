@@ -276,7 +276,7 @@ def _is_read(note: Path, index: int) -> bool:
         return False
     return all(
         unit_files.unit_file(note.parent, unit, "tfrecord").exists()
-        or work_folder.shard_is_done(note.parent.parent, unit_files.shard_file(unit))
+        or work_folder.shard_is_done(note.parent, unit_files.shard_file(unit))
         for unit in unit_files.units_of_input(index, json.loads(note.read_text(encoding="utf-8")))
     )
 

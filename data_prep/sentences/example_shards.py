@@ -154,37 +154,39 @@ def place(deal: Deal, job: Job) -> Iterator[tuple[Part, Place]]:
             yield (deal.split, index), (deal.name, own)
 
 
-def write(shard: tuple[Part, Iterable[Place]], output: str, job: Job) -> None:
+def write(shard: tuple[Part, Iterable[Place]], work: str, job: Job) -> None:
     """Writes one shard of examples in an order drawn for it, unless it is there already.
 
-    It writes the TFRecord file and a note in the working folder, and returns nothing.
+    It writes the TFRecord file into the output folder and a note into the working folder, and
+    returns nothing.
 
     Args:
       shard: `((split, number), places)`: the split and the number of the shard, and for each file
         of rows its name and the list of `(first, count)` of its rows, as `place` yields them.
-      output: the output folder.
+      work: the working folder.
       job: how many shards there are, and the form of a row.
 
     Raises:
+      DataError: another run has begun in the output folder.
       OSError: a file of rows cannot be read, or the shard cannot be written.
     """
     (split, index), places = shard
     file = shard_name(split, index, job.shards[split])
-    if work_folder.shard_is_done(output, file):
+    if work_folder.shard_is_done(work, file):
         return
-    work = file_paths.at(output, work_folder.WORK)
     row_type = job.form.row_type
     blocks = [np.zeros(0, row_type)]
     for name, runs in sorted(places):
         if not runs:
             continue
-        with storage.open_for_parts(work / f"{name}.rows") as stream:
+        with storage.open_for_parts(file_paths.at(work, f"{name}.rows")) as stream:
             for begin, count in runs:
                 stream.seek(begin * row_type.itemsize)
                 blocks.append(np.frombuffer(stream.read(count * row_type.itemsize), row_type))
     rows = np.concatenate(blocks)
     rows = rows[_order(example_rows.key(job.seed, split, index, "order"), len(rows))]
-    written = write_shard(file_paths.at(output, file), job.form.serialize(rows), split)
+    records = work_folder.unless_replaced(work, job.form.serialize(rows))
+    written = write_shard(work_folder.output_of(work) / file, records, split)
     work_folder.write_step(work, file, {"shard": dataclasses.asdict(written)})
 
 

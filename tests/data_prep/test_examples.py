@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from data_prep import examples, vocabulary
-from data_prep.running import pipeline
+from data_prep.running import pipeline, work_folder
 from data_prep.sentences import example_rows, example_shards, segments
 from tfbio.base import errors
 from tfbio.base.document_records import read_documents
 from tfbio.base.errors import DataError
 from tfbio.base.example_records import LABELLED_OBJECTIVES, ExampleFormat
 from tfbio.base.held_out import is_held_out
-from tfbio.base.manifests import MANIFEST, read_manifest, verify
-from tfbio.base.shards import read_shard
+from tfbio.base.manifests import MANIFEST, Manifest, read_manifest, verify
+from tfbio.base.shards import Shard, read_shard
 from tfbio.base.tf_example import parse_example
 from tfbio.text import wordpiece
 
@@ -248,6 +248,31 @@ def test_an_interrupted_run_goes_on_and_does_nothing_twice(
     assert files_of(tmp_path / "out") == files_of(examples_folder)
 
 
+def test_shards_that_are_seen_late_are_not_left_out(
+    documents_folder, vocab_file, examples_folder, files_of, tmp_path
+):
+    """The listing of a folder that several machines share may be older than its files."""
+    settings = examples.ExampleSettings(held_out_fraction=0.2, shards=3)
+    step_files = work_folder.step_files
+
+    def make():
+        given = documents_folder, vocab_file, tmp_path / "out", settings
+        examples.make_examples(*given, runner=ONE_WORKER)
+
+    for late in ("documents", "train", "heldout"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                work_folder,
+                "step_files",
+                lambda work, prefix, late=late: step_files(work, prefix)[prefix == late :],
+            )
+            with pytest.raises(DataError, match=f" {late} steps are to be seen in .* it continues"):
+                make()
+        assert not (tmp_path / "out" / MANIFEST).exists()
+    make()
+    assert files_of(tmp_path / "out") == files_of(examples_folder)
+
+
 def test_a_shard_larger_than_a_chunk_loses_nothing(
     documents_folder, vocab_file, tmp_path, monkeypatch
 ):
@@ -260,6 +285,15 @@ def test_a_shard_larger_than_a_chunk_loses_nothing(
     assert counts["dropped_tokens"] == 0 and counts["tokens"] == counts["document_tokens"]
     sizes = [shard.records for shard in manifest.shards_of("train")]
     assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [([1], 16), ([16 << 25], 16), ([16 << 25, 1], 17), ([300 << 20, 340 << 20], 20)],
+)
+def test_there_is_a_training_shard_for_each_32_mib_of_documents_and_16_at_least(sizes, expected):
+    shards = [Shard(f"documents-{i}.tfrecord", 1, size, "") for i, size in enumerate(sizes)]
+    assert examples._shards_for(Manifest("documents", {}, {}, shards)) == expected
 
 
 def test_pairs_are_not_packed():

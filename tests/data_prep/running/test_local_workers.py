@@ -157,7 +157,7 @@ def test_what_ends_a_run_is_said_and_the_run_continues(
         os.kill(workers[0], signal.SIGKILL)
 
     # While it reads, at any moment, and while it writes.
-    code, said = end(".work/unit-*", press_ctrl_c)
+    code, said = end(".work/*/unit-*", press_ctrl_c)
     assert (code, said) == (130, f"interrupted: {ctrl_c.INTERRUPTED}")
     kill_at_random(line, output)
     code, said = end("documents-*", kill_a_worker)

@@ -278,10 +278,10 @@ def test_files_of_settings_that_are_damaged_can_be_replaced(inputs, annotate, tm
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_unfinished_documents_are_not_replaced(inputs, annotate, tmp_path, overwrite):
     work = work_folder.open_work(tmp_path / "out", "documents", {}, overwrite=False)
-    before = (work / "settings.json").read_text()
+    before = (work.parent / "settings.json").read_text()
     with pytest.raises(DataError, match="holds unfinished documents, which annotations do not rep"):
         annotate(overwrite=overwrite)
-    assert (work / "settings.json").read_text() == before
+    assert (work.parent / "settings.json").read_text() == before
 
 
 def test_an_output_that_was_cut_short_is_made_again(inputs, annotate, tmp_path):
