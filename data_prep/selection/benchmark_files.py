@@ -38,7 +38,7 @@ from lxml import etree
 
 from data_prep.readers import folders
 from tfbio.base import errors
-from tfbio.formats import bigbio, safe_xml
+from tfbio.formats import bigbio, safe_xml, text_files
 from tfbio.formats.annotated_documents import FormatError
 
 # The largest file that is unpacked; benchmarks are a hundred times smaller.
@@ -104,7 +104,7 @@ def read(data: bytes) -> tuple[set[str], set[str]]:
         return listed, set()
     if (rows := _csv_rows(text) or _tsv_rows(text)) is not None:
         return _read_table(rows)
-    lines = text.splitlines()
+    lines = text_files.split_lines(text)
     return _read_tokens(lines) if _has_tags(lines) else _read_lines(lines)
 
 
@@ -224,7 +224,7 @@ def _json_values(text: str) -> list:
     with contextlib.suppress(ValueError):
         return [json.loads(text)]
     with contextlib.suppress(ValueError):
-        return [json.loads(line) for line in text.splitlines() if line.strip()]
+        return [json.loads(line) for line in text_files.split_lines(text) if line.strip()]
     return []
 
 
@@ -301,7 +301,7 @@ def _tsv_rows(text: str) -> list[list[str]] | None:
     names = text.partition("\n")[0].split("\t")
     if len(names) < 2 or not _ID_COLUMNS & set(map(_plain, names)):
         return None
-    return [line.split("\t") for line in text.splitlines() if line.strip()]
+    return [line.split("\t") for line in text_files.split_lines(text) if line.strip()]
 
 
 def _plain(name: str) -> str:

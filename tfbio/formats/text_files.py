@@ -88,10 +88,16 @@ def read_lines(path: str) -> list[str]:
     Raises:
       TaskFileError: the file has no line, or is not one that `read_text` reads.
     """
-    # Not `splitlines`, which also splits at characters that may stand in a sentence.
-    lines = [line.removesuffix("\r") for line in read_text(path).split("\n")]
-    if not lines[-1]:
-        lines.pop()
+    lines = split_lines(read_text(path))
     if not lines:
         raise mistake((path, 1), "this file is empty: make or fetch it again")
+    return lines
+
+
+def split_lines(text: str) -> list[str]:
+    """Returns the lines of a text without their ends (LF or CR LF); [] for an empty text."""
+    # Not `splitlines`, which also splits at characters that may stand in a sentence.
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    if not lines[-1]:
+        lines.pop()
     return lines

@@ -59,6 +59,23 @@ def test_ids(load, content, pmids, pmcids):
     assert reason(excluded, "") == ""
 
 
+@pytest.mark.parametrize("inside", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c"])
+def test_lines_end_at_line_feeds_alone(inside):
+    """Others, which end a line for Unicode, may stand in the texts of JSON and of tables."""
+    text = f"Copper transport{inside}in man."
+    contents = [
+        f"label\ttext\tpmid\r\nyes\t{text}\t17\r\nno\tb\t18\r\n",
+        f"17|a|{text}\n18|t|b\n",
+    ]
+    if inside > "\x1f":  # JSON escapes those before it
+        contents.append(f'{{"pmid": 17, "s": "{text}"}}\n{{"pmid": 18, "s": "b"}}\r\n')
+    for content in contents:
+        ids, texts = benchmark_files.read(content.encode())
+        assert ids == {"17", "18"} and {text, "b"} <= texts, content
+    lines = f"0\t{text}\tyes\r\n1\tb\tno\r\n"
+    assert benchmark_files.read(lines.encode()) == (set(), {"0", text, "yes", "1", "b", "no"})
+
+
 @pytest.mark.parametrize(
     "content",
     [
