@@ -21,7 +21,7 @@ from absl import flags
 
 from data_prep.selection import articles, texts
 from data_prep.sentences import checked_tokenizer
-from tfbio.base import batched, cli, errors, messages, path_checks, storage
+from tfbio.base import batched, cli, errors, file_paths, messages, path_checks, storage
 from tfbio.base.document_records import read_documents
 from tfbio.base.manifests import Manifest, read_manifest
 
@@ -130,11 +130,11 @@ def _write_report(
     manifest = read_manifest(documents, "documents")
     measured = measure(documents, vocab, lower_case)
     try:
-        Path(output).mkdir(parents=True, exist_ok=True)
+        file_paths.at(output).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise errors.UserError(f"cannot write to {output}: {error.strerror}.") from error
-    _plot(manifest.counts, measured, Path(output) / "report.png")
-    path = Path(output) / "report.md"
+        raise errors.UserError(f"cannot write to {output}: {messages.reason(error)}.") from error
+    _plot(manifest.counts, measured, file_paths.at(output, "report.png"))
+    path = file_paths.at(output, "report.md")
     storage.write_text(path, "\n".join(_lines(manifest, measured, vocab)) + "\n")
     return path
 
@@ -219,7 +219,8 @@ def _plot(counts: dict[str, Any], measured: dict[str, Any], path: Path) -> None:
     reasons_axis.bar_label(bars, [f"{number:,}" for _, number in reasons], padding=2)
     reasons_axis.set(title="texts left out", xlabel="texts")
     reasons_axis.margins(x=0.2)
-    figure.savefig(path, dpi=120)
+    with storage.written_whole(path) as stream:
+        figure.savefig(stream, format="png", dpi=120)
 
 
 def define_flags() -> None:

@@ -70,6 +70,8 @@ FREE = {"tpu", "tpu_zone", "gcp_project", "exclude_publication_types", "note_cat
 FREE |= {"license", "base_model", "datasets", "hardware", "push"}
 # Paths that need not be there.
 OUTPUTS = {"output", "output_dir", "model_dir", "to", "results"}
+# Paths that are read after the input, of which the walk has none for their commands.
+AFTER_INPUT = {"baseline", "dev_documents", "index"}
 
 # Flags that do not go together, and words of the sentence that says so.
 PAIRS = [
@@ -405,13 +407,20 @@ def what_is_wrong_with_a_flag(ended, without):
     if bad[kind] and not (ended["code"] == 2 and f"--{name}" in line):
         return "a value of another type is not refused"
     is_path = kind in ("text", "list") and name not in FREE | OUTPUTS
-    if is_path and value == "missing/path" and not ended["code"]:
+    # What is wrong without the flag, too, refuses no path.
+    refused = ended["code"] and (line != without or name in AFTER_INPUT)
+    if is_path and value == "missing/path" and not refused:
         return "a path that is not there is not refused before the work begins"
     return ""
 
 
+def last_lines_of_bases(walked):
+    """The last line on stderr of each command without the flag that is tried."""
+    return {x["command"]: last_line(x) for x in walked if x["kind"] == "base"}
+
+
 def test_every_flag_of_every_command(walked):
-    base = {x["command"]: last_line(x) for x in walked if x["kind"] == "base"}
+    base = last_lines_of_bases(walked)
     wrong = [
         f"{ended['command']} {' '.join(ended['args'])}: {why}: {last_line(ended)}"
         for ended in walked
@@ -442,7 +451,8 @@ def test_tfbio_help_finds_every_flag(walked):
 
 
 def test_an_output_of_the_wrong_kind_is_refused_before_the_work_begins(walked):
-    """A file in place of a folder, or a folder in place of a file."""
+    """A file in place of a folder, or a folder in place of a file; the sentence names it."""
+    base = last_lines_of_bases(walked)
     outputs = {(x["command"], x["name"]) for x in walked if x.get("name") in OUTPUTS}
     assert len(outputs) > 20
     for command, name in outputs:
@@ -452,7 +462,10 @@ def test_an_output_of_the_wrong_kind_is_refused_before_the_work_begins(walked):
             for x in walked
             if x["command"] == command and x["args"][-1:] and x["args"][-1] in tried
         ]
-        assert len(ended) == 2 and any(x["code"] for x in ended), (command, name)
+        names_it = rf"--{name}\b|cannot write to (.*/)?(file|folder):"
+        refused = [last_line(x) for x in ended if x["code"] and last_line(x) != base[command]]
+        assert len(ended) == 2
+        assert any(re.search(names_it, line) for line in refused), (command, name, refused)
 
 
 def test_what_the_walk_gives_a_command_is_enough_to_begin(walked):
@@ -496,5 +509,9 @@ def test_a_bad_flag_is_found_by_the_walk():
         {"code": 0, "err": "", "kind": "help", "names": ["n"], "out": "  --m: A number.\n"},
     ):
         assert what_is_wrong(good | change), change
+    base = "error: folder holds no file."
+    gone = good | {"kind": "text", "args": ["--n=missing/path"], "code": 1, "err": base}
+    assert what_is_wrong(gone, base)
+    assert not what_is_wrong(gone | {"name": "index"}, base)
     shown = {"names": ["n", "m"], "out": "  --n: A number.\n  --[no]m: Whether.\n"}
     assert not what_is_wrong(good | shown | {"kind": "help", "code": 0, "err": ""})

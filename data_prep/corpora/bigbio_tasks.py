@@ -31,7 +31,7 @@ from absl import flags
 
 from data_prep.corpora import corpus_flags, corpus_splits, published_sentences
 from data_prep.corpora.released_files import CorpusError
-from tfbio.base import cli
+from tfbio.base import cli, path_checks
 from tfbio.formats import bigbio
 
 _NAMES = {"train": "train", "dev": "validation|valid|dev|devel", "test": "test"}
@@ -181,10 +181,11 @@ def main(argv: list[str]) -> None:
       CorpusError: a split has no file or several, a label has a bar, or a file exists already
         (without `--overwrite`) or cannot be written.
       FormatError: a file is not in the schema, or a mention is not at its place.
-      UserError: another process writes to `--output`.
+      UserError: `--output` is a file, or another process writes there.
     """
     cli.no_arguments(argv)
     flag = flags.FLAGS
+    path_checks.require_output("output", flag.output)
     left: corpus_splits.LeftOut = []
     splits = read_examples(flag.input, flag.schema, left)
     corpus_splits.write(flag.output, splits, flag.overwrite, left)

@@ -52,7 +52,7 @@ from data_prep.corpora import (
     pubmedqa,
 )
 from data_prep.corpora.released_files import CorpusError
-from tfbio.base import cli, messages
+from tfbio.base import cli, messages, path_checks
 from tfbio.base.errors import UsageError
 
 Splits = Mapping[str, Sequence[Sequence[str]]]
@@ -165,10 +165,11 @@ def main(argv: list[str]) -> None:
       CorpusError: the release or the lists cannot be used, a file exists already (without
         `--overwrite`) or cannot be written, or with `--strict` a size is neither the published one
         nor that of BLURB's files.
-      UserError: another process writes to `--output`.
+      UserError: `--output` is a file, or another process writes there.
     """
     task = _task(argv)
     flag = flags.FLAGS
+    path_checks.require_output("output", flag.output)
     left: corpus_splits.LeftOut = []
     splits = _MAKERS[task].read(flag, left)
     said, wrong = published_counts.compare(task, splits)

@@ -37,7 +37,7 @@ from data_prep.corpora import (
     released_files,
 )
 from data_prep.corpora.released_files import CorpusError, File
-from tfbio.base import cli, errors
+from tfbio.base import cli, errors, path_checks
 from tfbio.formats import label_sets
 
 _HEADER = ("index", "sentence", "label")
@@ -313,7 +313,7 @@ def main(argv: list[str]) -> None:
         and 1 or goes with `--dev_documents`, or `--entities` with `--concepts`.
       CorpusError: the release cannot be used, or a file exists already (without `--overwrite`) or
         cannot be written.
-      UserError: another process writes to `--output`.
+      UserError: `--output` is a file, or another process writes there.
     """
     cli.no_arguments(argv)
     flag = flags.FLAGS
@@ -321,6 +321,7 @@ def main(argv: list[str]) -> None:
         raise errors.UsageError("--entities does not go with --concepts: it is for relations.")
     left: corpus_splits.LeftOut = []
     fraction = corpus_flags.dev_fraction()
+    path_checks.require_output("output", flag.output)
     splits, counts = read_examples(
         flag.input, flag.dev_documents, flag.concepts, flag.entities, left, fraction
     )

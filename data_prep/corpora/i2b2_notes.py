@@ -30,7 +30,7 @@ from lxml import etree
 
 from data_prep.corpora import clinical_notes, corpus_flags, corpus_splits, released_files
 from data_prep.corpora.released_files import CorpusError, File
-from tfbio.base import cli
+from tfbio.base import cli, path_checks
 from tfbio.formats import label_sets
 
 _FILES = {
@@ -206,10 +206,11 @@ def main(argv: list[str]) -> None:
         and 1.
       CorpusError: the release cannot be used, or a file exists already (without `--overwrite`) or
         cannot be written.
-      UserError: another process writes to `--output`.
+      UserError: `--output` is a file, or another process writes there.
     """
     cli.no_arguments(argv)
     flag = flags.FLAGS
+    path_checks.require_output("output", flag.output)
     left: corpus_splits.LeftOut = []
     splits, counts = read_examples(flag.input, flag.year, left, corpus_flags.dev_fraction())
     corpus_splits.write(flag.output, splits, flag.overwrite, left)

@@ -21,7 +21,7 @@ from absl import flags
 
 from data_prep.corpora import corpus_flags, corpus_splits, released_files
 from data_prep.corpora.released_files import CorpusError, File
-from tfbio.base import cli
+from tfbio.base import cli, path_checks
 
 _LABELS = ("yes", "no", "maybe")
 _QUESTIONS = 1000
@@ -135,10 +135,11 @@ def main(argv: list[str]) -> None:
       UsageError: the command line has something beside flags.
       CorpusError: the release cannot be used, or a file exists already (without `--overwrite`) or
         cannot be written.
-      UserError: another process writes to `--output`.
+      UserError: `--output` is a file, or another process writes there.
     """
     cli.no_arguments(argv)
     flag = flags.FLAGS
+    path_checks.require_output("output", flag.output)
     splits = read_examples(flag.input, flag.fold)
     corpus_splits.write(flag.output, splits, flag.overwrite)
     corpus_splits.say_counts(splits)

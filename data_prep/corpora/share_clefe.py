@@ -27,7 +27,7 @@ from absl import flags
 
 from data_prep.corpora import clinical_notes, corpus_flags, corpus_splits, released_files
 from data_prep.corpora.released_files import CorpusError, File
-from tfbio.base import cli
+from tfbio.base import cli, path_checks
 
 _NOTES = r"Task1(Train|Test)SetCorpus\d+(\.zip)?/(.*/)?[^/.][^/]*\.txt"
 _MENTIONS = r"Task1(TrainSetGOLD\w*|Gold_SN2012)(\.zip)?/(.*/)?[^/.][^/]*\.(txt|xml)"
@@ -172,10 +172,11 @@ def main(argv: list[str]) -> None:
         and 1 or goes with `--dev_documents`.
       CorpusError: the release cannot be used, or a file exists already (without `--overwrite`) or
         cannot be written.
-      UserError: another process writes to `--output`.
+      UserError: `--output` is a file, or another process writes there.
     """
     cli.no_arguments(argv)
     flag = flags.FLAGS
+    path_checks.require_output("output", flag.output)
     left: corpus_splits.LeftOut = []
     splits, counts = read_examples(
         flag.input, flag.dev_documents, left, corpus_flags.dev_fraction()

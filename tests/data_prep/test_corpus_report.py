@@ -2,6 +2,7 @@ import json
 import statistics
 
 from data_prep import corpus_report
+from tfbio.base import file_paths, storage
 from tfbio.base.document_records import Document, read_documents
 from tfbio.base.manifests import MANIFEST, Manifest, write_manifest
 from tfbio.base.shards import write_shard
@@ -59,6 +60,18 @@ def test_the_report_says_what_the_documents_are(
     for reason, number in counts["left_out"].items():
         assert f"| - {reason.replace('_', ' ')} | {number} |" in text
     assert f"| = documents | {len(result)} |" in text
+
+
+def test_a_report_may_lie_in_an_object_store(documents_folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    here = corpus_report._write_report(documents_folder, "here")
+    store = "memory://reports"
+    corpus_report._write_report(documents_folder, f"{store}/corpus")
+    written = file_paths.at(store, "corpus")
+    assert (written / "report.md").read_bytes() == here.read_bytes()
+    assert (written / "report.png").read_bytes().startswith(b"\x89PNG")
+    assert [path.name for path in tmp_path.iterdir()] == ["here"]
+    storage.remove_folder(store)
 
 
 def test_bodies_are_counted_apart(tmp_path):

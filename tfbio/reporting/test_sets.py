@@ -25,7 +25,7 @@ from typing import NamedTuple, cast
 
 from absl import flags
 
-from tfbio.base import cli, errors, storage
+from tfbio.base import cli, errors, path_checks, storage
 from tfbio.formats.splits import find_split
 from tfbio.formats.task_examples import Example, LabelledText, TaggedSentence
 from tfbio.task_types import tag_schemes, task_table
@@ -268,9 +268,11 @@ def main(argv: list[str]) -> None:
 
     Raises:
       UsageError: there are arguments, a --test_set is of another form, or there is no such task.
+      UserError: --output is a folder.
       TaskFileError: a folder has no test file of the task, or a line of it cannot be used.
     """
     cli.no_arguments(argv)
+    path_checks.require_output("output", flags.FLAGS.output, is_folder=False)
     _write_table(flags.FLAGS.test_set, flags.FLAGS.output)
 
 
