@@ -6,11 +6,12 @@ import os
 from collections.abc import Iterator
 
 
-def files_in(top: str | os.PathLike) -> Iterator[str]:
+def files_in(top: str | os.PathLike, hidden: bool = True) -> Iterator[str]:
     """Yields the files in a folder and its subfolders, also behind links; each folder once.
 
     Args:
       top: the folder.
+      hidden: False to pass over files and subfolders whose names begin with a dot.
 
     Yields:
       The path of each file, a str that begins with `top`. Those behind links to folders come last,
@@ -23,6 +24,9 @@ def files_in(top: str | os.PathLike) -> Iterator[str]:
     def refuse(error: OSError) -> None:
         raise error
 
+    def shown(names: list[str]) -> list[str]:
+        return [name for name in names if hidden or not name.startswith(".")]
+
     seen = set()
     tops = [os.fspath(top)]
     for each in tops:  # which grows
@@ -32,7 +36,7 @@ def files_in(top: str | os.PathLike) -> Iterator[str]:
                 folders.clear()
                 continue
             seen.add(where)
-            folders.sort()
+            folders[:] = sorted(shown(folders))
             inside = (os.path.join(folder, name) for name in folders)
             tops += filter(os.path.islink, inside)  # which `os.walk` does not follow
-            yield from (os.path.join(folder, name) for name in names)
+            yield from (os.path.join(folder, name) for name in shown(names))

@@ -9,14 +9,13 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from lxml import etree
 
-from data_prep.readers import pmc, pmc_article, pmc_paragraphs, pubmed
+from data_prep.readers import folders, pmc, pmc_article, pmc_paragraphs, pubmed
 from tfbio.base import file_paths, json_files, messages, storage
 from tfbio.base.errors import UserError
 from tfbio.base.manifests import MANIFEST
@@ -40,11 +39,13 @@ def find_files(inputs: Sequence[str], endings: Sequence[str] = _ENDINGS) -> list
         .txt, .pubtator, .xml, .nxml, .tar, .tgz, .json and .parquet.
 
     Returns:
-      A list of the paths, sorted, each file once, however its path is written. The manifest of a
-      folder that tfbio has written is none of them, unless it is named.
+      A list of the paths, sorted, each file once, however its path is written and whatever links
+      to folders lead to it. Of a folder, hidden files are none of them; nor is the manifest of a
+      folder that tfbio has written, unless it is named.
 
     Raises:
-      UserError: an input does not exist, or gives no file with one of the endings.
+      UserError: an input does not exist, gives no file with one of the endings, or is a folder that
+        cannot be listed.
     """
     files: set[str] = set()
     for item in inputs:
@@ -53,7 +54,7 @@ def find_files(inputs: Sequence[str], endings: Sequence[str] = _ENDINGS) -> list
             continue
         matches = [item] if os.path.lexists(item) else storage.find(item)
         for folder in filter(os.path.isdir, list(matches)):
-            matches += storage.find(os.path.join(glob.escape(folder), "**", "*"))
+            matches += _files_in(folder)
         paths = [x for x in matches if _ending(x) in endings and not os.path.isdir(x)]
         paths = [x for x in paths if x == item or not _is_manifest(x)]
         if not paths:
@@ -66,8 +67,24 @@ def find_files(inputs: Sequence[str], endings: Sequence[str] = _ENDINGS) -> list
     once: dict[str, str] = {}
     for path in sorted(files):
         is_here = path != STDIN and not file_paths.is_remote(path)
-        once.setdefault(os.path.abspath(path) if is_here else path, path)
+        once.setdefault(_real_name(path) if is_here else path, path)
     return list(once.values())
+
+
+def _real_name(path: str) -> str:
+    """Returns a file's path without links to folders.
+
+    A link to a file stays: its name may be the id of its text, and two may lead to one file.
+    """
+    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+
+
+def _files_in(folder: str) -> list[str]:
+    """Returns the files in a folder and its subfolders, but for hidden ones."""
+    try:
+        return list(folders.files_in(folder, hidden=False))
+    except OSError as error:
+        raise UserError(f"--input: {error.filename} cannot be listed: {error.strerror}.") from error
 
 
 def _is_manifest(path: str) -> bool:
@@ -177,13 +194,7 @@ def _read_xml(path: str, left_out: list[str]) -> Iterator[Document]:
     with safe_xml.faults(), safe_xml.open_file(path) as stream:
         root = safe_xml.first_element(stream)
     if root.tag in pubmed.ROOTS:
-        for citation in pubmed.read_citations(path):
-            if not (citation.deleted or citation.book):
-                sections = (
-                    f"{x.label}: {x.text}" if x.label else x.text for x in citation.sections
-                )
-                parts = [("title", citation.title), *(("abstract", text) for text in sections)]
-                yield _one_below_the_other(citation.pmid, parts)
+        yield from _read_citations(path)
     elif etree.QName(root).localname in pmc.ROOTS:
         yield from _read_full_texts(path, left_out)
     else:
@@ -191,6 +202,17 @@ def _read_xml(path: str, left_out: list[str]) -> Iterator[Document]:
             f"its root is <{str(root.tag)[:80]}>, not one of PubMed's ({pubmed.ROOTS[0]}), PMC's "
             f"({pmc.ROOTS[0]}) or BioC's (collection)."
         )
+
+
+def _read_citations(path: str) -> Iterator[Document]:
+    """Reads the articles of a PubMed file that have a title or an abstract."""
+    name = messages.printable(os.path.basename(path))
+    for number, citation in enumerate(pubmed.read_citations(path), start=1):
+        sections = (f"{x.label}: {x.text}" if x.label else x.text for x in citation.sections)
+        parts = [("title", citation.title), *(("abstract", text) for text in sections)]
+        if any(text for _, text in parts) and not (citation.deleted or citation.book):
+            # One without a PMID has the id that `data_prep.documents` gives it.
+            yield _one_below_the_other(citation.pmid or f"{name}#{number}", parts)
 
 
 def _read_full_texts(path: str, left_out: list[str]) -> Iterator[Document]:

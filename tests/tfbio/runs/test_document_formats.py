@@ -10,7 +10,9 @@ import bioc.pubtator
 import pytest
 
 from data_prep.readers import input_files
+from data_prep.selection import articles
 from tests import html_pages
+from tfbio.base.errors import UserError
 from tfbio.formats.text_files import STDIN
 from tfbio.runs import document_formats, predict
 
@@ -102,6 +104,28 @@ def test_what_is_no_article_of_pubmed_s_is_passed_over(tmp_path):
     assert [(document.id, document.text) for document in read] == [("1", "Cells.")]
 
 
+def test_an_article_without_a_pmid_has_its_place_in_the_file_as_id(tmp_path):
+    """As `data_prep.documents` names it. One without any text is no document."""
+    article = "<PubmedArticle><MedlineCitation>{}</MedlineCitation></PubmedArticle>"
+    title = "<Article><ArticleTitle>{}</ArticleTitle></Article>"
+    every = [
+        article.format("<PMID>1</PMID>" + title.format("Cells.")),
+        "<PubmedArticle/>",
+        article.format(title.format("Mice.")),
+        article.format("<PMID>4</PMID>" + title.format("")),
+    ]
+    path = str(tmp_path / "a.xml")
+    with open(path, "w") as file:
+        file.write(f"<PubmedArticleSet>{''.join(every)}</PubmedArticleSet>")
+    read = document_formats.read(path)
+    assert [(document.id, document.text) for document in read] == [
+        ("1", "Cells."),
+        ("a.xml#3", "Mice."),
+    ]
+    prepared = articles.read(path, articles.Selection(), None)
+    assert [x.id for x in prepared] == ["pmid:1", "a.xml#2", "a.xml#3", "pmid:4"]
+
+
 @pytest.mark.parametrize(
     "name, expected",
     [
@@ -124,3 +148,32 @@ def test_a_file_that_is_named_twice_is_read_once(tmp_path, monkeypatch):
         (tmp_path / name).touch()
     spelt = ["b.txt", "./b.txt", str(tmp_path / "b.txt"), "a.txt", "-"]
     assert document_formats.find_files(spelt) == [STDIN, "./b.txt", "a.txt"]
+
+
+def test_files_behind_links_to_folders_are_read_once(tmp_path):
+    """A link to the folder around it would give 41 names of each file."""
+    for name in ("in/a/x.txt", "in/.hidden/x.txt", "in/.x.txt", "out/y.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    links = {"in/self": ".", "in/0": "a", "in/more": "../out", "in/z.txt": "a/x.txt"}
+    for link, target in links.items():
+        (tmp_path / link).symlink_to(target)
+
+    def found(*inputs):
+        paths = document_formats.find_files([str(tmp_path / name) for name in inputs])
+        return [path.removeprefix(f"{tmp_path}/") for path in paths]
+
+    # A link to a file has a name of its own, which may be the id of a document.
+    assert found("in") == ["in/a/x.txt", "in/more/y.txt", "in/z.txt"]
+    assert found("out", "in", "in/*") == ["in/0/x.txt", "in/more/y.txt", "in/self/z.txt"]
+
+
+def test_a_folder_that_cannot_be_listed_is_named(tmp_path, monkeypatch):
+    (tmp_path / "in").mkdir()
+
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(UserError, match="--input: .*/in cannot be listed: Permission denied"):
+        document_formats.find_files([str(tmp_path / "in")])
