@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfbio.api import changed_settings, model_paths, results, streams
-from tfbio.base import batched, file_paths, run_folders
+from tfbio.base import batched, run_folders
 from tfbio.base.errors import UserError
 from tfbio.formats import annotation_formats
 from tfbio.formats.annotated_documents import Document
@@ -143,7 +143,7 @@ class Model:
     """
 
     def __init__(self, path: str, settings: Mapping[str, Any]):
-        given, path = path, run_folders.chosen(file_paths.absolute(path))
+        given, path = path, run_folders.chosen(run_folders.followed(path))
         model_paths.require_model(path, given)
         # TensorFlow reads it when it is imported. It calls a missing GPU an error.
         if "tensorflow" not in sys.modules:

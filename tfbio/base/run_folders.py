@@ -1,10 +1,10 @@
-"""Finds the results in the folder of a run."""
+"""Finds the folder of a run or a trial that a path stands for."""
 
 from __future__ import annotations
 
 import os
 
-from tfbio.base import json_files
+from tfbio.base import file_paths, json_files
 from tfbio.base.errors import UserError
 
 
@@ -29,3 +29,21 @@ def chosen(folder: str) -> str:
     if not isinstance(name, str):
         raise UserError(f'{path} has no "chosen": {remedy}.')
     return os.path.join(folder, name)
+
+
+def followed(path: str | os.PathLike) -> str:
+    """Returns the absolute path of a model's folder; of a link to a run's trial, the trial's own.
+
+    The settings and the vocabulary of a trial are in the folder around it, and not in that around a
+    link to it. A trial that was moved, and has left a link, has them around the link.
+
+    Args:
+      path: the path of the folder or checkpoint, which need not exist; an address in an object
+        store stays as it is.
+    """
+    absolute = file_paths.absolute(path)
+    if file_paths.is_remote(path) or not os.path.islink(absolute):
+        return absolute
+    real = os.path.realpath(absolute)
+    is_in_run = os.path.isfile(os.path.join(os.path.dirname(real), "config.json"))
+    return real if is_in_run else absolute

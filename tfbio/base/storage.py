@@ -108,15 +108,19 @@ def temporary_folder(path: str | os.PathLike) -> Iterator[str]:
     `remove_half_written` leaves it alone while the block runs.
 
     Args:
-      path: the local folder that the files are for; it need not exist.
+      path: the local folder that the files are for, or a link to it; it need not exist.
 
     Yields:
-      The path of the new folder, beside that one. It is removed at the end, unless it was renamed.
+      The path of the new folder, beside that one, or in it where that one is mounted. It is removed
+      at the end, unless it was renamed.
 
     Raises:
       OSError: it cannot be made.
     """
-    folder = f"{os.path.abspath(path)}.{uuid.uuid4().hex}.tmp"
+    # On the file system of the other folder, or its files could not be renamed into that one.
+    real = os.path.realpath(path)
+    name = os.path.join(real, "new") if os.path.ismount(real) else real
+    folder = f"{name}.{uuid.uuid4().hex}.tmp"
     os.makedirs(folder)
     descriptor = os.open(folder, os.O_RDONLY)  # NFS locks no folders: there, abandoned ones stay
     try:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfbio.base import file_paths, run_folders
+from tfbio.base import run_folders
 from tfbio.base.errors import UserError
 from tfbio.formats.task_examples import Example
 from tfbio.reporting import test_sets
@@ -375,7 +375,7 @@ def _model_of(init: str) -> str:
     A TensorFlow 1 checkpoint, such as `bert_model.ckpt`, has the name of the folder around it; the
     `kept-STEP` of a run has both names, as runs keep the same steps.
     """
-    path = Path(file_paths.absolute(init))  # "." has a name, too
+    path = Path(run_folders.followed(init))  # "." has a name, too
     run = path.parent
     if path.name.startswith("trial_") and Path(run, trained_on.CONFIG).is_file():
         return _model_of(finetuning_config.read_settings(run).init_checkpoint)

@@ -137,7 +137,7 @@ def facts_of(model: str) -> TrainedOn | None:
     Raises:
       UserError: there is no such folder, or a `config.json` cannot be read.
     """
-    folder = run_folders.chosen(os.path.abspath(model))
+    folder = run_folders.chosen(run_folders.followed(model))
     meant = nearby_folders.model_meant(folder if os.path.exists(folder) else model, takes_runs=True)
     if meant or not os.path.isdir(folder):
         remedy = (

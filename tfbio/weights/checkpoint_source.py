@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import os
 
-from tfbio.base import file_paths, storage
+from tfbio.base import file_paths, run_folders, storage
 from tfbio.training import checkpointing
 from tfbio.training.checkpointing import CheckpointError
 from tfbio.weights import hugging_face_settings, tensorflow1_checkpoint, weight_files
@@ -59,8 +59,8 @@ def run_of(folder: str) -> str:
 
     Args:
       folder: the folder of a pretraining run or of a model of `transformers`, which hold both; a
-        trial of a fine-tuning run, where both are one folder above; or the prefix of a checkpoint,
-        where both are beside it.
+        trial of a fine-tuning run, or a link to it, where both are one folder above the trial; or
+        the prefix of a checkpoint, where both are beside it.
 
     Returns:
       The path of `folder` itself, or of the folder above; "." if the path names none. The files
@@ -73,7 +73,7 @@ def run_of(folder: str) -> str:
         return os.path.dirname(folder) or "."
     is_trial = file_paths.at(folder, f"{TRIAL_WEIGHTS}.index").is_file()
     if is_trial and tensorflow1_checkpoint.find(folder) is None:
-        return os.path.dirname(file_paths.absolute(folder).rstrip("/"))
+        return os.path.dirname(run_folders.followed(folder).rstrip("/"))
     return folder
 
 

@@ -114,7 +114,7 @@ def find_trial(model: str, say: Callable[[str], object] = print) -> str:
       UserError: the folder holds no fine-tuned model, or no scores to choose a trial by; or the
         `sweep.json` in it is damaged.
     """
-    folder = run_folders.chosen(os.path.abspath(model))
+    folder = run_folders.chosen(run_folders.followed(model))
     if trials.has_weights(folder) or hugging_face_settings.is_one(folder):
         return folder
     best, reason = (folder, "") if trials.is_one(folder) else trials.best_trial(folder)
@@ -145,7 +145,7 @@ def read_settings(trial: str) -> RunConfig:
     """
     if hugging_face_settings.is_one(trial):
         return _settings_of_hugging_face(trial)
-    return finetuning_config.read_settings(os.path.dirname(trial))
+    return finetuning_config.read_settings(os.path.dirname(run_folders.followed(trial)))
 
 
 def read_calibration(trial: str) -> float | None:

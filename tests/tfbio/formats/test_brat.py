@@ -68,6 +68,20 @@ def test_brat_files_replace_others_when_all_are_there(tmp_path):
     assert os.listdir(tmp_path) == ["brat"]
 
 
+def test_in_place_of_a_link_its_folder_has_the_new_files(tmp_path, monkeypatch):
+    """It may be on another file system than the link, and files are renamed on one alone."""
+    real, link, moved = tmp_path / "disk" / "brat", tmp_path / "brat", []
+    real.mkdir(parents=True)
+    link.symlink_to(real)
+    for name in ("old.ann", "old.txt"):
+        (real / name).write_text("x")
+    replace = os.replace
+    monkeypatch.setattr(os, "replace", lambda *paths: moved.append(paths) or replace(*paths))
+    formats.write(str(link), "brat", [odd()])
+    assert link.is_symlink() and sorted(os.listdir(real)) == ["odd.ann", "odd.txt"]
+    assert {os.path.dirname(os.path.dirname(source)) for source, _ in moved} == {str(real.parent)}
+
+
 def test_types_and_names_of_files_are_words_of_brat_s(tmp_path):
     """A blank in a type would begin the offsets, and a DOI as an id another folder."""
     document = Document("10.1234/a b", "T cells", (Passage(0, 7, ""),))

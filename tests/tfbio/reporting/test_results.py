@@ -445,9 +445,10 @@ def test_a_run_from_a_trial_has_the_name_of_what_that_began_with(write, tmp_path
     write_settings(squad, init="out/bioelectra/")
     folder = write("one", "mmrm")
     scores = json.loads((folder / "scores.json").read_text())
-    scores["init"] = str(squad / "trial_3")
-    (folder / "scores.json").write_text(json.dumps(scores))
-    assert results.read(folder).name == "bioelectra"
+    (tmp_path / "best").symlink_to(squad / "trial_3")
+    for init in (squad / "trial_3", tmp_path / "best"):
+        (folder / "scores.json").write_text(json.dumps(scores | {"init": str(init)}))
+        assert results.read(folder).name == "bioelectra"
 
 
 @pytest.mark.parametrize(

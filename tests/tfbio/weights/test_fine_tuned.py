@@ -13,13 +13,14 @@ from safetensors.numpy import load_file
 from scipy.special import softmax
 
 from tests.fine_tuned import TAGS, load, make, their_logits
+from tests.run_files import write_settings
 from tfbio.base.errors import UserError
 from tfbio.export import conversion, saved_model
 from tfbio.runs import finetuner, predict
 from tfbio.task_types.classification import Classification
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.inference import make_model
-from tfbio.weights import checkpoint_settings, fine_tuned
+from tfbio.weights import checkpoint_settings, checkpoint_source, fine_tuned
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,20 @@ def test_weights_whose_path_tensorflow_takes_for_a_pattern_are_named(
     # TensorFlow does not see the name of the current folder.
     monkeypatch.chdir(run)
     assert fine_tuned.read("trial_0").settings.trained_on.labels == ["no", "yes"]
+
+
+def test_a_link_to_a_trial_has_the_settings_of_the_trials_run(make_trial, tmp_path):
+    """And not those of another run that the link lies in."""
+    trial, settings = make_trial("classification", ["no", "yes"], {"pairs": False})
+    link = tmp_path / "other" / "best"
+    link.parent.mkdir()
+    write_settings(link.parent, task_type="tagging", labels=["O"])
+    link.symlink_to(trial)
+    assert predict.facts_of(str(link)) == settings.trained_on
+    assert fine_tuned.find_trial(str(link)) == trial
+    assert fine_tuned.read_settings(str(link)).trained_on == settings.trained_on
+    assert checkpoint_source.run_of(str(link)) == str(Path(trial).parent)
+    assert fine_tuned.read(str(link)).settings.trained_on.labels == ["no", "yes"]
 
 
 def test_labels_without_names_are_those_of_transformers(tmp_path):
@@ -231,7 +246,7 @@ def test_labels_are_those_of_their_logits(cpu, tmp_path):
     texts = ["it works", "the drug binds", "a cell is in it"]
     pairs = ["", "", "it is not a drug"]
     (tmp_path / "1.tsv").write_text("".join(f"{x}\n" for x in ("text", *texts[:2])))
-    (tmp_path / "2.tsv").write_text(f"text\tpair\n{texts[2]}\t{pairs[2]}\n")
+    (tmp_path / "2.tsv").write_text(f"id\ttext\tpair\nlast\t{texts[2]}\t{pairs[2]}\n")
     output = tmp_path / "found.jsonl"
     predict_both(tmp_path / "a", tmp_path / "*.tsv", output, cpu)
     records = [json.loads(line) for line in output.read_text().splitlines()]
