@@ -43,7 +43,10 @@ MAX_HEADER_BYTES = 1_000_000
 
 # A named entity as XML writes it; beyond ASCII also UTF-8 that is read as Latin-1.
 _ENTITY = re.compile(r"&([A-Za-z_:\x80-\U0010ffff][\w:.\x80-\U0010ffff-]{0,99});", re.ASCII)
-_HALF_ENTITY = re.compile(r"&[\w:.\x80-\U0010ffff-]{0,100}\Z", re.ASCII)
+# The beginning of an entity, or of what begins or ends a section of CDATA, at the end of a block.
+_HALF = re.compile(
+    r"(?:&[\w:.\x80-\U0010ffff-]{0,100}|<(?:!(?:\[[CDAT]{0,5})?)?|\]\]?)\Z", re.ASCII
+)
 _OF_XML = frozenset(("amp", "lt", "gt", "quot", "apos"))
 
 
@@ -69,7 +72,7 @@ class Entities:
     def __init__(self, stream: BinaryIO, unknown: Counter[str] | None = None):
         self._stream, self._unknown = stream, Counter() if unknown is None else unknown
         self._decoder: codecs.IncrementalDecoder | None = None
-        self._held = ""
+        self._held, self._in_cdata = "", False
 
     def read(self, size: int) -> bytes:
         """Reads about `size` bytes of the XML, in its encoding; returns b"" at the end only."""
@@ -80,13 +83,27 @@ class Entities:
                 self._codec = f"utf-16-{order}" if order else "latin-1"
                 self._decoder = codecs.getincrementaldecoder(self._codec)("surrogatepass")
             text = self._held + self._decoder.decode(data)
-            half = _HALF_ENTITY.search(text, max(0, len(text) - 101))
+            half = _HALF.search(text, max(0, len(text) - 101))
             self._held = text[half.start() :] if half else ""
-            text = _ENTITY.sub(self._character, text.removesuffix(self._held))
+            text = self._replaced(text.removesuffix(self._held))
             if text:
                 return text.encode(self._codec, "surrogatepass")
         rest, self._held = self._held, ""
         return rest.encode(self._codec, "surrogatepass") if rest else b""
+
+    def _replaced(self, text: str) -> str:
+        """Replaces the entities in the next part of the XML; a section of CDATA has none."""
+        parts, start = [], 0
+        while start < len(text):
+            mark = "]]>" if self._in_cdata else "<![CDATA["
+            found = text.find(mark, start)
+            end = len(text) if found < 0 else found + len(mark)
+            part = text[start:end]
+            parts.append(part if self._in_cdata else _ENTITY.sub(self._character, part))
+            if found >= 0:
+                self._in_cdata = not self._in_cdata
+            start = end
+        return "".join(parts)
 
     def _character(self, entity: re.Match[str]) -> str:
         name = entity[1]

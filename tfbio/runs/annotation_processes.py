@@ -191,7 +191,7 @@ def _hear(worker: _Worker, queue: collections.deque[Job], listener: Listener) ->
     """
     try:
         kind, *content = worker.pipe.recv()
-    except (EOFError, ConnectionResetError):
+    except (EOFError, OSError):  # the latter if it died within a message
         listener.died(worker.job, worker.exit_code())
         return False
     if kind == "failed":

@@ -97,6 +97,15 @@ def test_text_in_markup_is_kept(tmp_path):
     assert document["passages"][0]["text"] == "IL-2 in E. coli."
 
 
+def test_a_section_of_cdata_has_no_entities(tmp_path):
+    (tmp_path / "a.xml").write_text(
+        "<collection><document><id>1</id><passage><offset>0</offset>"
+        "<text><![CDATA[AT&T; x]]>&nbsp;y</text></passage></document></collection>"
+    )
+    (document,) = bioc.read_documents(tmp_path / "a.xml")
+    assert document["passages"][0]["text"] == "AT&T; x\xa0y"
+
+
 def test_what_is_no_collection_is_told_apart_or_refused(tmp_path):
     path = tmp_path / "a.xml"
     path.write_text("<PubmedArticleSet/>")

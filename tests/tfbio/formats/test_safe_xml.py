@@ -35,3 +35,19 @@ def test_what_is_no_named_entity_stays():
     for text in ("a & b; c", "&;", "&1a;", "&a b;", "&", "&nbsp", "&" * 300, f"&{'a' * 300};"):
         stream = safe_xml.Entities(io.BytesIO(text.encode()))
         assert stream.read(1 << 15) + stream.read(1 << 15) == text.encode()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@pytest.mark.parametrize("block", [4, 5, 6, 7, 9, 11, 13, 17, 1 << 15])
+def test_a_section_of_cdata_stays(encoding, block):
+    """However the file is cut into blocks."""
+    inner = ["AT&T; &nbsp;x]", "]] &foo; <b> <![CDATA[ ]", "&am"]
+    one, two, three = (f"<![CDATA[{text}]]>" for text in inner)
+    text = f"<a>&nbsp;{one}&nbsp;<b/>{two}{three}&alpha;]&gt;</a>"
+    unknown = Counter()
+    entities = safe_xml.Entities(io.BytesIO(text.encode(encoding)), unknown)
+    new = b"".join(iter(lambda: entities.read(block), b"")).decode(encoding)
+    assert new == text.replace(">&nbsp;<", ">&#160;<").replace("&alpha;", "&#945;")
+    root = etree.fromstring(new, etree.XMLParser(**safe_xml.SAFE))
+    assert "".join(root.itertext()) == f"\xa0{inner[0]}\xa0{inner[1]}{inner[2]}\u03b1]>"
+    assert not unknown
