@@ -139,7 +139,8 @@ class Texts:
 
         Raises:
           UserError: there are no tables, one cannot be read, a text has no pair or should have
-            none, or the output has another form or would replace an input.
+            none, texts of two tables have one id, or the output has another form or would replace
+            an input.
         """
         _check_is_json(form)
         files, texts = _read_tables(inputs, known.pairs)
@@ -276,7 +277,8 @@ def _read_tables(inputs: Sequence[str], pairs: bool | None) -> tuple[list[str], 
       The files, and their texts.
 
     Raises:
-      UserError: there are no tables, one cannot be read, or a text has no pair or should have none.
+      UserError: there are no tables, one cannot be read, a text has no pair or should have none, or
+        texts of two tables have one id.
     """
     columns = {True: "text and pair", False: "text", None: "text, perhaps pair"}[pairs]
     remedy = (
@@ -292,7 +294,21 @@ def _read_tables(inputs: Sequence[str], pairs: bool | None) -> tuple[list[str], 
         if pairs not in (None, bool(example.pair)):
             given = "two texts" if example.pair else "one text"
             raise UserError(f"{example.where[0]}, line {example.where[1]}: {given}. {remedy}")
+    _require_different_ids(examples)
     return files, examples
+
+
+def _require_different_ids(examples: Sequence[LabelledText]) -> None:
+    """Raises UserError if texts of two files have one id, which the output would not tell apart."""
+    paths: dict[str, str] = {}
+    for example in examples:
+        path, line = example.where
+        other = paths.setdefault(example.id, path)
+        if other != path:
+            raise UserError(
+                f"{path}, line {line}: {other} also has a text with the id {example.id:.40}: give "
+                "each text an id of its own in a column id, or predict for one file at a time."
+            )
 
 
 class Counts:

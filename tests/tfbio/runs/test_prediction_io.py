@@ -209,6 +209,30 @@ def test_annotations_below_an_input_folder_are_no_input(tmp_path, capsys):
     assert named.files == [str(done / "a.txt")]
 
 
+@pytest.mark.parametrize("header", ["text", "text\tid"])
+def test_texts_of_two_tables_have_different_ids(tmp_path, header):
+    """Without a column id both tables have the numbers of their lines, which is told."""
+    has_id = "id" in header
+
+    def read(*ids):
+        for number, own in enumerate(ids):
+            line = f"A text.\t{own}" if has_id else "A text."
+            (tmp_path / f"{number}.tsv").write_text(f"{header}\n{line}\n")
+        known = TrainedOn("multilabel", [], "texts", pairs=False)
+        output = str(tmp_path / "new.jsonl")
+        return prediction_io.Texts.read(known, [str(tmp_path)], output, "jsonl")
+
+    one, two = tmp_path / "0.tsv", tmp_path / "1.tsv"
+    with pytest.raises(UserError) as raised:
+        read("2", "2")
+    assert str(raised.value) == (
+        f"{two}, line 2: {one} also has a text with the id 2: give each text an id of its own in a "
+        "column id, or predict for one file at a time."
+    )
+    if has_id:
+        assert [text.id for text in read("2", "3").items] == ["2", "3"]
+
+
 def test_texts_are_counted_by_each_of_their_labels(make_trial, cpu, tmp_path, capsys):
     trial, _ = make_trial("multilabel", [*"abcdef"], {"pairs": False})
     texts = ["the cells", "a study of the effects", "results were better", "of patients"] * 3
