@@ -9,6 +9,7 @@ import dataclasses
 import glob
 import os
 import shutil
+from collections.abc import Sequence
 
 from tfbio.base import json_files
 from tfbio.base.errors import UserError
@@ -55,7 +56,7 @@ def prepare(
 
     Raises:
       UserError: the folder holds trials of other settings or in the other precision, and
-        `run.overwrite` is False.
+        `run.overwrite` is False; or the workers see different trials in it.
     """
     path = os.path.join(run.output_dir, trained_on.CONFIG)
     begun_in = _precision_of(run.precision_of)
@@ -90,7 +91,23 @@ def prepare(
             # Of a process that was killed as it ended the trial.
             shutil.rmtree(checkpoints_dir(run.output_dir, seed), ignore_errors=True)
     distribution.wait_for_all(run.strategy)
-    return [seed for seed in run.seeds if not run.is_complete(seed)], precision
+    missing = [seed for seed in run.seeds if not run.is_complete(seed)]
+    _require_same_trials(run, missing)
+    return missing, precision
+
+
+def _require_same_trials(run: Run, missing: Sequence[int]) -> None:
+    """Checks that all workers lack the trials of the same seeds; each must call it, with its own.
+
+    Raises:
+      UserError: they do not, which all workers say.
+    """
+    are_missing = [int(seed in missing) for seed in run.seeds]
+    if len(distribution.of_all_workers(run.strategy, are_missing)) > 1:
+        raise UserError(
+            f"--output_dir={run.output_dir}: the workers found different trials there: give one "
+            "folder that all workers share."
+        )
 
 
 def _precision_of(output_dir: str) -> str:

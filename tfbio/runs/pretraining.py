@@ -127,7 +127,7 @@ def pretrain(
     if mesh:
         mesh.spread()
     step = int(pretrainer.step.numpy())
-    _require_same_step(strategy, step, model_dir)
+    distribution.require_same_step(strategy, step, f"--model_dir={model_dir}")
     say: Callable[[str], None] = messages.say if is_chief else lambda line: None
     if step >= config.last_step:
         say(f"{model_dir}: complete, {step} steps were trained before; nothing to do.")
@@ -237,23 +237,6 @@ def _initialize(pretrainer: Pretrainer, counts: np.ndarray, init_checkpoint: str
     # After the biases: a discriminator without a generator gets a new one, which may have them.
     if init_checkpoint:
         checkpoint_weights.restore_model(init_checkpoint, pretrainer.model)
-
-
-def _require_same_step(strategy: tf.distribute.Strategy, step: int, model_dir: str) -> None:
-    """Checks that all workers go on at one step; each must call it, with its own.
-
-    Raises:
-      UserError: they do not, which all workers say.
-    """
-    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        return
-    values = strategy.run(lambda: tf.constant([step], tf.int64))
-    steps = sorted({int(value) for value in distribution.all_results(strategy, values)})
-    if len(steps) > 1:
-        raise UserError(
-            f"--model_dir={model_dir}: the workers found checkpoints of different steps there "
-            f"({', '.join(map(str, steps))}; 0 is none): give one folder that all workers share."
-        )
 
 
 def _frequencies_loss(counts: np.ndarray) -> float:

@@ -22,7 +22,7 @@ from tfbio.task_types import finetuning_files
 from tfbio.task_types.features import Features
 from tfbio.task_types.finetuning_files import TrialScores
 from tfbio.task_types.task import Task
-from tfbio.training import checkpointing
+from tfbio.training import checkpointing, distribution
 from tfbio.training.best_weights import BestWeights
 from tfbio.training.checkpointing import Checkpointer, NotFiniteError
 from tfbio.training.mesh import MeshStrategy
@@ -91,7 +91,7 @@ class Trial:
 
         Raises:
           DivergedError: the loss, or a weight when a checkpoint is due, is no longer a number.
-          UserError: memory ran out.
+          UserError: memory ran out, or the workers see different checkpoints in `output_dir`.
           StoppedError: the process was told to end.
           CheckpointError: the trial was stopped, and its newest checkpoint is damaged; or the
             encoder's weights cannot be read.
@@ -135,7 +135,11 @@ class Trial:
     # --- Training --------------------------------------------------------------------------------
 
     def _restore_or_initialize(self, best: BestWeights | None) -> Checkpointer:
-        """Gives the model the weights of the newest checkpoint, or else its first ones."""
+        """Gives the model the weights of the newest checkpoint, or else its first ones.
+
+        Raises:
+          UserError: the workers see different checkpoints.
+        """
         folder = finetuning_files.checkpoints_dir(self.output_dir, self.seed)
         finetuner, strategy = self.finetuner, self.finetuner.strategy
         newest = checkpointing.find_newest(folder, repair=self._is_chief)
@@ -155,7 +159,10 @@ class Trial:
         if newest:
             with strategy.scope():
                 saves.restore(newest)
-            self._say(f"seed {self.seed} continues at step {int(finetuner.step.numpy())}.")
+        step = int(finetuner.step.numpy())
+        distribution.require_same_step(strategy, step, f"--output_dir={self.output_dir}")
+        if newest:
+            self._say(f"seed {self.seed} continues at step {step}.")
         elif self._is_chief:
             shutil.rmtree(self._logs, ignore_errors=True)  # of a trial without a checkpoint
         for split in ("train", "dev", "test"):

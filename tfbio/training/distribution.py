@@ -4,7 +4,7 @@ import contextlib
 import shlex
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import tensorflow as tf
 
@@ -285,6 +285,45 @@ def all_results(
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return tf.split(strategy.gather(values, axis=0), strategy.num_replicas_in_sync)
     return list(strategy.experimental_local_results(values))
+
+
+def of_all_workers(
+    strategy: tf.distribute.Strategy, values: Sequence[int]
+) -> list[tuple[int, ...]]:
+    """Collects whole numbers that each worker of a strategy has; each must call it, with its own.
+
+    Args:
+      strategy: where the run computes.
+      values: as many numbers as those of every other worker, at least one.
+
+    Returns:
+      The different ones, sorted: a single tuple if all workers have the same, or there is only one.
+    """
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return [tuple(values)]
+    own = strategy.run(lambda: tf.constant(values, tf.int64))
+    return sorted({tuple(each.numpy().tolist()) for each in all_results(strategy, own)})
+
+
+def require_same_step(strategy: tf.distribute.Strategy, step: int, folder: str) -> None:
+    """Checks that all workers of a strategy go on at one step; each must call it, with its own.
+
+    Returns nothing.
+
+    Args:
+      strategy: where the run computes.
+      step: the step of the checkpoint that this worker found; 0 for none.
+      folder: the flag of the folder with the checkpoints, such as "--model_dir=out/model".
+
+    Raises:
+      UserError: they do not, which all workers say.
+    """
+    steps = [own for (own,) in of_all_workers(strategy, [step])]
+    if len(steps) > 1:
+        raise UserError(
+            f"{folder}: the workers found checkpoints of different steps there "
+            f"({', '.join(map(str, steps))}; 0 is none): give one folder that all workers share."
+        )
 
 
 def is_one_device(strategy: tf.distribute.Strategy, kind: str = "") -> bool:

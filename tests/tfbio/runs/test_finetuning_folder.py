@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 import tf_keras as keras
@@ -16,7 +17,7 @@ from tfbio.runs.finetuning_run import Run
 from tfbio.task_types import finetuning_config, task_table
 from tfbio.task_types.common_settings import FinetuningRun
 from tfbio.task_types.finetuning_config import FinetuningConfig
-from tfbio.training import cpu_bfloat16
+from tfbio.training import cpu_bfloat16, distribution
 
 
 @pytest.fixture
@@ -115,6 +116,11 @@ def test_trials_of_other_weights_words_or_data_are_not_reused(
             run(out, settings, **places)
         path.write_bytes(before)
     run(out, settings, **places)
+    # The folders may have other names, though.
+    scores = (out / "trial_0" / "scores.json").read_bytes()
+    moved = {name: str(Path(folder).rename(f"{folder}_2")) for name, folder in places.items()}
+    run(out, settings, **moved)
+    assert (out / "trial_0" / "scores.json").read_bytes() == scores
 
 
 def test_a_run_that_replaces_another_leaves_nothing_of_it(prepare, tmp_path):
@@ -126,3 +132,18 @@ def test_a_run_that_replaces_another_leaves_nothing_of_it(prepare, tmp_path):
         path.touch()
     prepare("run", learning_rate=1e-3, overwrite=True)
     assert sorted(os.listdir(tmp_path / "run")) == ["config.json", "vocab.txt"]
+
+
+def test_workers_that_find_different_trials_do_not_begin(prepare, monkeypatch):
+    """One has the trials that the chief wrote on its disk, and the other has none."""
+    asked = []
+
+    def of_all_workers(strategy, values):
+        asked.append(set(values))
+        return [(0,) * len(values), tuple(values)]
+
+    monkeypatch.setattr(distribution, "of_all_workers", of_all_workers)
+    words = "^--output_dir=.*run: the workers found different trials there: give one folder that"
+    with pytest.raises(UserError, match=words):
+        prepare("run")
+    assert asked == [{1}]  # all are missing here

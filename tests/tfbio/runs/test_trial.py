@@ -20,6 +20,7 @@ from tfbio.reporting import curves
 from tfbio.runs import trial as trials
 from tfbio.runs.trial import Trial
 from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.training import distribution
 
 ROOT = Path(__file__).parents[3]
 # All evaluations have the same score, so the first of them is the best: its weights are kept, and
@@ -136,11 +137,14 @@ def test_a_trial_that_is_stopped_at_any_time_ends_with_the_same_bits(
 
     # As it predicts; the newest checkpoint is then of the end.
     again = command(folder, **{"run.save_checkpoints_steps": 70})
-    program = tmp_path / "killed.py"
-    program.write_text(KILLED_AS_IT_PREDICTS)
-    stopped = run_in(program, again[1:])
+    program = tmp_path / "ended.py"
+    program.write_text(ENDED_AS_IT_PREDICTS)
+    stopped = run_in(program, [int(signal.SIGKILL), *again[1:]])
     assert stopped.returncode == -signal.SIGKILL, stopped.stderr
     assert_continues(stopped.stdout, continued, evaluated=60)
+    stopped = run_in(program, [int(signal.SIGTERM), *again[1:]])
+    assert stopped.returncode == 128 + signal.SIGTERM, stopped.stderr
+    assert "stopped by SIGTERM: seed 0 is trained, which is saved; 0 of 1" in stopped.stdout
     # A trial that is trained is only scored.
     done = run(again)
     assert "seed 0 continues at step 60." in done.stdout, done.stderr
@@ -162,19 +166,19 @@ def assert_continues(said, step, evaluated):
     assert re.findall(EVALUATED, said, re.MULTILINE) == [str(evaluated)]
 
 
-KILLED_AS_IT_PREDICTS = """
-import os, runpy, signal, sys
+ENDED_AS_IT_PREDICTS = """
+import os, runpy, sys
 from tfbio.runs import trial
 
-predict = trial.Trial._predict
+sent, predict = int(sys.argv[1]), trial.Trial._predict
 
-def predict_and_die(self, split, until_told_to_end=False):
+def send_and_predict(self, split, until_told_to_end=False):
     if split == "test":
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), sent)
     return predict(self, split, until_told_to_end)
 
-trial.Trial._predict = predict_and_die
-sys.argv = sys.argv[1:]
+trial.Trial._predict = send_and_predict
+sys.argv = sys.argv[2:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
@@ -319,6 +323,26 @@ def test_memory_that_runs_out_is_told_with_the_setting_that_helps(changes, fixed
     size = finetuner.config.run.eval_batch_size
     with pytest.raises(UserError, match=f"run.eval_batch_size=N with N below {size}, and"):
         trial._predict("dev")
+
+
+def test_workers_that_do_not_share_a_folder_do_not_go_on(tmp_path, monkeypatch):
+    """One has the checkpoint that the chief wrote on its disk, and the other has none."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(trials, "Checkpointer", lambda *_, **__: None)
+    monkeypatch.setattr(distribution, "of_all_workers", lambda _, values: [(0,), tuple(values)])
+    finetuner = SimpleNamespace(
+        config=FinetuningConfig(),
+        task_type=None,
+        model=None,
+        optimizer=None,
+        step=tf.Variable(26),
+        initialize=lambda *_: None,
+    )
+    trial = small_trial(finetuner, None, dict.fromkeys(("train", "dev")))
+    trial.output_dir = "out"
+    words = r"^--output_dir=out: the workers found checkpoints of different steps there \(0, 26; 0"
+    with pytest.raises(UserError, match=words):
+        trial._restore_or_initialize(None)
 
 
 def test_the_development_set_alone_calibrates():

@@ -1,6 +1,7 @@
 """Which strategy the flags give; the TPU itself is replaced at its edge."""
 
 import collections
+import functools
 import os
 import shlex
 import socket
@@ -41,6 +42,30 @@ def test_mirrored_takes_all_logical_devices():
     strategy = distribution.make_strategy(strategy="mirrored")
     assert isinstance(strategy, tf.distribute.MirroredStrategy)
     assert strategy.num_replicas_in_sync == 2
+
+
+BOTH_GPUS = ["/device:GPU:0", "/device:GPU:1"]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "strategy", "expected"),
+    [
+        (BOTH_GPUS[:1], "auto", ("OneDeviceStrategy", "/gpu:0")),
+        (BOTH_GPUS[:1], "mirrored", ("MirroredStrategy", BOTH_GPUS[:1])),
+        (BOTH_GPUS, "auto", ("MirroredStrategy", BOTH_GPUS)),
+        (BOTH_GPUS, "one_device", ("OneDeviceStrategy", "/gpu:0")),
+    ],
+)
+def test_gpus_are_taken_where_there_are_some(gpus, strategy, expected, monkeypatch):
+    """No GPU is at hand, so TensorFlow's answer is made up, and what is asked of it recorded."""
+    found, made = [tf.config.LogicalDevice(name, "GPU") for name in gpus], []
+    for name in ("list_physical_devices", "list_logical_devices"):
+        monkeypatch.setattr(tf.config, name, lambda kind: found * (kind == "GPU"))
+    for name in ("OneDeviceStrategy", "MirroredStrategy"):
+        record = functools.partial(lambda name, devices: made.append((name, devices)), name)
+        monkeypatch.setattr(tf.distribute, name, record)
+    distribution.make_strategy(strategy=strategy)
+    assert made == [expected]
 
 
 @pytest.mark.parametrize(
@@ -337,3 +362,28 @@ def test_which_form_of_the_step(device, on_cpu, on_tpu, cpu):
             assert target.is_tpu() == bool(expected)
     finally:
         target.set_tpu(False)
+
+
+class Workers(tf.distribute.MultiWorkerMirroredStrategy):
+    """Two of them, of which the other one has zeros."""
+
+    num_replicas_in_sync = 2
+
+    def __init__(self):
+        """Without other machines."""
+
+    def run(self, function):
+        return function()
+
+    def gather(self, value, axis):
+        return tf.concat([value, tf.zeros_like(value)], axis)
+
+
+def test_all_workers_go_on_at_one_step(cpu):
+    for strategy, step in ((cpu, 40), (Workers(), 0)):
+        distribution.require_same_step(strategy, step, "--model_dir=out")
+    words = r"^--model_dir=out: the workers found checkpoints of different steps there \(0, 40; 0"
+    with pytest.raises(UserError, match=words):
+        distribution.require_same_step(Workers(), 40, "--model_dir=out")
+    assert distribution.of_all_workers(cpu, [2, 1]) == [(2, 1)]
+    assert distribution.of_all_workers(Workers(), [2, 1]) == [(0, 0), (2, 1)]
