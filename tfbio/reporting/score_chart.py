@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # a panel: title, numbers and name of the axis, and the space between.
 _PANEL, _LETTERS, _LINES_AROUND = 1.02, 30, 5
 # In the order of the legend.
-_SERIES = ("published", "our mean", "each seed", "each fold", "trivial")
+_SERIES = ("published", "our mean", "our median", "each seed", "each fold", "trivial")
 
 
 def draw(
@@ -168,11 +168,18 @@ def _draw_panel(
         if others is not None or name not in own:
             continue
         one = own[name]
-        mean, label = one["figure"], "our mean, 95 % interval" if "low" in one else "our mean"
-        ends = [[max(0, mean - one.get("low", mean))], [max(0, one.get("high", mean) - mean)]]
-        marks["our mean"] = axes.errorbar(
-            mean, place, xerr=ends, label=label, fmt="o", color=drawing.BLUE, capsize=2, zorder=3
+        middle, series = one["figure"], "our median" if column.of_others else "our mean"
+        ends = [
+            [max(0, middle - one.get("low", middle))],
+            [max(0, one.get("high", middle) - middle)],
+        ]
+        label = f"{series}, 95 % interval" if "low" in one else series
+        mark = axes.errorbar(
+            middle, place, xerr=ends, label=label, fmt="o", color=drawing.BLUE, capsize=2, zorder=3
         )
+        # The legend has one with an interval, if there is any.
+        if series not in marks or "low" in one:
+            marks[series] = mark
         values = [float(value) for value in one["values"].split()]
         label = "each fold" if "folds" in one else "each seed"
         (marks[label],) = axes.plot(

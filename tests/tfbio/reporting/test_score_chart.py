@@ -103,3 +103,20 @@ def test_models_of_one_name_share_a_row_unless_their_data_sets_do(draw):
 )
 def test_the_legend_explains_the_marks_that_are_there(title, more, said, draw):
     assert said_by(draw([published.Column(title, "", "")], **more)) == said
+
+
+def test_a_median_over_folds_is_no_mean(draw):
+    column = OWN._replace(of_others=True)
+    assert said_by(draw([column], folds=10)) == ["our median", "each fold"]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_an_interval_is_explained_though_another_column_has_none(first, tmp_path, drawn):
+    columns = [OWN, OWN._replace(title="other")]
+    figures = [
+        {"data_set": column.title, "model": "ours", "figure": 80.0, "values": "79.0 81.0"}
+        for column in columns
+    ]
+    figures[first] |= {"low": 78.0, "high": 82.0}
+    score_chart.draw(columns, figures, {}, tmp_path)
+    assert said_by(list(drawn)[-1]) == ["our mean, 95 % interval", "each seed"]
