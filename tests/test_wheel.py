@@ -260,6 +260,10 @@ def test_tfbio_works_in_an_empty_folder(programs, tmp_path):
     assert estimated.returncode == 0 and "334.1 M in the encoder" in estimated.stdout
     missing = run(programs, tmp_path, *line, "--hparams=hparams/large.json")
     assert missing.returncode == 2 and "write --hparams=large for" in missing.stderr
+    found = run(programs, tmp_path, "help", "learning_rate")
+    assert found.returncode == 0 and "--set learning_rate=" in found.stdout
+    said = "the flags of data_prep.examples are not searched: the package numba is not installed"
+    assert said in found.stderr + found.stdout
     assert not list(tmp_path.iterdir())
 
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from absl import flags
 
-from tfbio.base import cli, config, console, messages
+from tfbio.base import cli, config, console, extras, messages
 from tfbio.base.errors import UsageError
 from tfbio.base.limits import Limits
 from tfbio.objectives.pretraining_config import PretrainingConfig
@@ -149,7 +149,16 @@ def _flags() -> Iterable[Entry]:
     """Returns all flags; one that several commands have, with the same text, is one entry."""
     merged: dict[Entry, list[str]] = {}
     for command in COMMANDS:
-        for entry in _flags_of(command):
+        try:
+            found = list(_flags_of(command))
+        except ModuleNotFoundError as error:
+            name = (error.name or "").partition(".")[0]
+            if name not in extras.EXTRA_OF:
+                raise
+            why = extras.not_installed(name)
+            messages.say(f"warning: the flags of {command} are not searched: {why}")
+            continue
+        for entry in found:
             merged.setdefault(entry, []).append(command)
     return [entry._replace(commands=tuple(commands)) for entry, commands in merged.items()]
 
