@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ def run(command: str) -> int:
 
     After Ctrl-C it waits for the command, which the terminal has interrupted, too: pretraining and
     fine-tuning save then. A second Ctrl-C ends both. `subprocess.run` would kill the command after
-    a quarter of a second.
+    a quarter of a second. SIGTERM goes to the command, too, and is waited for.
 
     Args:
       command: what a user types after `python`.
@@ -25,13 +26,25 @@ def run(command: str) -> int:
 
     Raises:
       KeyboardInterrupt: it was interrupted.
+      SystemExit: this process got SIGTERM.
     """
+    told = []
     with subprocess.Popen([sys.executable, *shlex.split(command)], cwd=ROOT) as process:
+
+        def end(*_: object) -> None:
+            told.append(signal.SIGTERM)
+            process.terminate()
+
+        before = signal.signal(signal.SIGTERM, end)
         try:
             code = process.wait()
         except KeyboardInterrupt:
             process.wait()
             raise
+        finally:
+            signal.signal(signal.SIGTERM, before)
+    if told:
+        sys.exit(128 + signal.SIGTERM)
     if code == 130:  # Ctrl-C, see docs/commands.md
         raise KeyboardInterrupt
     return code

@@ -28,6 +28,7 @@ import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 
 from absl import flags
 
@@ -321,8 +322,8 @@ class BudgetComparison(comparison.Comparison):
     def _command(self, name: str, form: str, settings: dict[str, object], model_dir: str) -> str:
         arm: Arm = ARMS[name]
         return (
-            f"{arm.command.format(documents=self.documents)} "
-            f"--examples={self.examples(EXAMPLES)} --model_dir={model_dir} "
+            f"{arm.command.format(documents=quote(self.documents))} "
+            f"--examples={quote(self.examples(EXAMPLES))} --model_dir={quote(model_dir)} "
             f"{budget_arms.flags(settings)} {arm.forms[form]}"
         )
 

@@ -26,6 +26,7 @@ import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 
 from absl import flags
 
@@ -257,8 +258,8 @@ class FamilyComparison(comparison.Comparison):
     def _command(self, family: Family, settings: dict[str, object], model_dir: str) -> str:
         changes = " ".join(f"--set {name}={value}" for name, value in settings.items())
         return (
-            f"run_pretraining.py --examples={self.examples(family.examples)} "
-            f"--hparams=hparams/{family.recipe} --model_dir={model_dir} {changes}"
+            f"run_pretraining.py --examples={quote(self.examples(family.examples))} "
+            f"--hparams=hparams/{family.recipe} --model_dir={quote(model_dir)} {changes}"
         )
 
 

@@ -13,6 +13,7 @@ import re
 import resource
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 
 from absl import flags
 
@@ -106,21 +107,20 @@ class Comparison(abc.ABC):
         """
         if self.makes_documents:
             small = " --max_articles=600 --workers=1" if self.small else ""
-            python(f"-m data_prep.documents --output={self.documents}{small}")
-        vocabulary = f"{self.folder}/vocab.txt"
+            python(f"-m data_prep.documents --output={quote(self.documents)}{small}")
+        documents, vocabulary = quote(self.documents), quote(f"{self.folder}/vocab.txt")
         size = 1500 if self.small else 8192
         python(
-            f"-m data_prep.vocabulary --documents={self.documents} --output={vocabulary} "
-            f"--size={size}"
+            f"-m data_prep.vocabulary --documents={documents} --output={vocabulary} --size={size}"
         )
         python(
-            f"-m data_prep.sentence_roles --documents={self.documents} "
-            f"--output={self.data['sentence_roles']}"
+            f"-m data_prep.sentence_roles --documents={documents} "
+            f"--output={quote(self.data['sentence_roles'])}"
         )
         for name, options in examples:
             python(
-                f"-m data_prep.examples --documents={self.documents} --vocab={vocabulary} "
-                f"--output={self.examples(name)} {options} "
+                f"-m data_prep.examples --documents={documents} --vocab={vocabulary} "
+                f"--output={quote(self.examples(name))} {options} "
                 "--sequence_length=128" + (" --workers=1" if self.small else "")
             )
 
@@ -165,8 +165,9 @@ class Comparison(abc.ABC):
         task = str(key["task"])
         output = f"{self.folder}/finetuned/{task}/{name}"
         python(
-            f"run_finetuning.py --task={task} --data_dir={self.data[task]} "
-            f"--init_checkpoint={init_checkpoint} --output_dir={output} {self._finetuning(task)} "
+            f"run_finetuning.py --task={task} --data_dir={quote(self.data[task])} "
+            f"--init_checkpoint={quote(init_checkpoint)} --output_dir={quote(output)} "
+            f"{self._finetuning(task)} "
             f"--set num_trials={TRIALS}" + (" --from_scratch" if key["start"] == "random" else "")
         )
         scores = json.loads(Path(ROOT, output, "scores.json").read_text(encoding="utf-8"))

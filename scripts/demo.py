@@ -9,6 +9,7 @@ smaller encoder on one device, in demo/small/, to test all stages in a minute or
 
 import argparse
 import os
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -50,6 +51,7 @@ def commands(folder: str, small: bool) -> list[str]:
       folder: the folder of all output.
       small: True to run them on a slice.
     """
+    folder = shlex.quote(folder)
     devices = "--cpu_devices=1" if small else "--cpu_devices=2"
     finetuning = (
         f"python run_finetuning.py --task=sentence_roles --data_dir={folder}/sentence_roles "

@@ -100,7 +100,10 @@ def run_pytest(profile: str, *arguments: str, counts: str = "", coverage: bool =
 
 
 def run_rounds(seconds: float, processes: int) -> int:
-    """Runs rounds for so many seconds; returns 1 if an input failed, 130 after Ctrl-C."""
+    """Runs rounds for so many seconds; returns 1 if an input failed, 130 after Ctrl-C.
+
+    Another exit code is that of pytest, which cannot run.
+    """
     FOLDER.mkdir(exist_ok=True)
     log, counts = FOLDER / "hour.json", FOLDER / "counts.json"
     state = {"seconds": 0.0, "rounds": 0, "failed_rounds": 0}
@@ -113,6 +116,8 @@ def run_rounds(seconds: float, processes: int) -> int:
         begun = time.monotonic()
         seed = f"--hypothesis-seed={state['rounds']}"
         code = run_pytest("hour", "tests/fuzz", seed, *_divided(processes), counts=str(counts))
+        if code not in (0, 1, 130):
+            return code  # pytest itself failed, and would again
         state["seconds"] += time.monotonic() - begun
         if code != 130:  # an interrupted round begins anew
             state["rounds"] += 1

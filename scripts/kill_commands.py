@@ -18,6 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 HOOK = ROOT / "scripts" / "at_a_write"
 LONGEST_SENTENCE = 300
+LONGEST_RUN = 600  # seconds, of a stage that hangs
 
 
 class Failed(Exception):
@@ -64,11 +65,14 @@ def run(
         )
         try:
             if isinstance(at, str):
+                end = time.monotonic() + LONGEST_RUN
                 while process.poll() is None and not _is_there(folder, at):
+                    if time.monotonic() > end:
+                        raise subprocess.TimeoutExpired(command, LONGEST_RUN)
                     time.sleep(0.0005)
                 if process.poll() is None:
                     os.killpg(process.pid, sent)
-            code = process.wait(timeout=600)
+            code = process.wait(timeout=LONGEST_RUN)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, cast
 
 from absl import flags
 
-from tfbio.base import cli, config, device_flags, errors, path_checks
+from tfbio.base import cli, config, device_flags, errors, path_checks, storage
 from tfbio.base.device_flags import MeshShape
 from tfbio.models import sharding
 from tfbio.models.encoder_config import EncoderConfig
@@ -100,15 +100,21 @@ def define_flags() -> None:
     )
 
 
+def _check_flags() -> None:
+    """Refuses flags that do not go together."""
+    if not FLAGS.draws:
+        if not FLAGS.hparams:
+            raise errors.UsageError("--hparams is missing: the recipe, such as hparams/base.json.")
+        return
+    for name in ("hparams", "set", "phase", "batch_per_core", "tpu", "mesh"):
+        if FLAGS[name].present:
+            raise errors.UsageError(f"--draws goes without --{name}: it draws all of it.")
+
+
 def main(argv: list[str]) -> None:
     """Prints a table with a line for each recipe, phase and TPU."""
     cli.no_arguments(argv)
-    if not FLAGS.hparams and not FLAGS.draws:
-        raise errors.UsageError("--hparams is missing: the recipe, such as hparams/base.json.")
-    if FLAGS.hparams and FLAGS.draws:
-        raise errors.UsageError("--draws goes without --hparams: it draws the settings.")
-    if FLAGS.mesh and FLAGS.draws:
-        raise errors.UsageError("--mesh goes without --draws: each core has a model there.")
+    _check_flags()
     meshes = {tpu: _mesh(tpu) for tpu in FLAGS.tpu}
     recipes = {x: config.load(PretrainingConfig, x, FLAGS.set) for x in FLAGS.hparams}
     path_checks.require_output("results", FLAGS.results)
@@ -233,7 +239,7 @@ def _compiled(
     path = Path(FLAGS.results) / f"{key}.json"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(_compile(text, settings, tpu, mesh), indent=1) + "\n")
+        storage.write_text(path, json.dumps(_compile(text, settings, tpu, mesh), indent=1) + "\n")
     return json.loads(path.read_text())
 
 

@@ -26,12 +26,18 @@ from pathlib import Path
 # A thread that waits for another one sleeps: waiting is no CPU time that a budget should pay for.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-import numpy as np
-import torch
-import transformers
-
 # Its other modules are found as a package, also where this file is run by its path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import numpy as np
+
+from tfbio.base import extras
+
+try:
+    import torch
+    import transformers
+except ModuleNotFoundError as missing:
+    sys.exit(f"error: {extras.not_installed(missing.name or '')}")
 
 from benchmarks.command import Parser, run
 from benchmarks.hugging_face_mlm import model_config

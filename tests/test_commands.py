@@ -48,6 +48,36 @@ def test_a_command_is_given_the_time_to_save_after_ctrl_c(tmp_path):
     assert saved.exists()
 
 
+ENDS_AFTER_SIGTERM = """
+import pathlib, signal, sys, time
+
+def end(*_):
+    time.sleep(1)
+    pathlib.Path(sys.argv[1]).touch()
+    sys.exit(143)
+
+signal.signal(signal.SIGTERM, end)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def test_sigterm_ends_the_command_too(tmp_path):
+    """Or it would go on alone, with its folder locked."""
+    saved = tmp_path / "saved"
+    command = shlex.join(["-c", ENDS_AFTER_SIGTERM, str(saved)])
+    with subprocess.Popen(
+        [sys.executable, "-c", RUNS_IT, command],
+        cwd=commands.ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.terminate()
+        assert process.wait() == 143
+    assert saved.exists()
+
+
 def test_the_exit_code_is_the_commands():
     assert commands.run("-c 'import sys; sys.exit(3)'") == 3
     with pytest.raises(KeyboardInterrupt):
