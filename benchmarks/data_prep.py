@@ -175,28 +175,6 @@ def divide_xml(paths: list[str], folder: Path, citations: int) -> list[Path]:
     return written
 
 
-def copy_documents(source: Path, folder: Path, copies: int) -> None:
-    """Writes a corpus with the documents of another several times, each time under other ids."""
-    from tfbio.base.document_records import read_documents
-    from tfbio.base.manifests import MANIFEST, read_manifest, write_manifest
-    from tfbio.base.shards import write_shard
-
-    folder.mkdir()
-    manifest = read_manifest(source, "documents")
-    shards = []
-    for copy in range(copies):
-        for shard in manifest.shards:
-            documents = (
-                dataclasses.replace(d, id=f"{d.article}-{copy}")
-                for d in read_documents(source, [shard])
-            )
-            name = shard.file.replace("documents-", f"documents-{copy}")
-            shards.append(
-                write_shard(folder / name, (document.serialize() for document in documents))
-            )
-    write_manifest(folder / MANIFEST, dataclasses.replace(manifest, shards=shards))
-
-
 # --- The comparison ------------------------------------------------------------------------------
 
 
@@ -288,10 +266,10 @@ def main() -> None:
         cost_of(stage("documents", f"--input={','.join(shipped)}", f"--output={made}"))
         if not arguments.vocab:
             cost_of(stage("vocabulary", f"--documents={made}", f"--output={vocab}"))
-        copy_documents(made, folder / "documents_many", copies=8)
 
         def examples(size: str, workers: int, *flags: str) -> tuple[int, Cost]:
-            source = folder / "documents_many" if size == "large" else made
+            # Text of its own, whose words are new, and not more copies of the same.
+            source = made if size == "large" else few
             output = folder / "examples"
             cost = cost_of(
                 stage(

@@ -36,7 +36,7 @@ import numpy as np
 from benchmarks import best_options
 from benchmarks.command import Parser, count, require, run
 from tfbio.base import config
-from tfbio.base.errors import UserError
+from tfbio.base.errors import UsageError, UserError
 from tfbio.formats.task_examples import TaggedSentence
 from tfbio.task_types import entity_metrics, task_table
 from tfbio.task_types.finetuning_config import FinetuningConfig
@@ -355,6 +355,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help=argparse.SUPPRESS)
     flags = parser.parse_args()
     task = task_table.find(flags.task, flags.data_dir)
+    if task.task_type != "tagging":
+        raise UsageError(f"--task={flags.task} has no named entities: give a task that has.")
     task.files(flags.data_dir)
     require("torch", "transformers", "accelerate")
     flags.model = flags.model or find_model()

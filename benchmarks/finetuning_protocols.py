@@ -36,7 +36,7 @@ from scipy import stats
 
 from benchmarks import command
 from benchmarks.finetuning import find_model
-from tfbio.base import path_checks
+from tfbio.base import path_checks, storage
 from tfbio.base.errors import UsageError
 from tfbio.task_types import task_table
 
@@ -105,7 +105,7 @@ def train(
     (trial,) = found["trials"]
     written = {"metric": found["metric"], "cpu": cpu()}
     written |= {name: trial[name] for name in ("step", "train_seconds", "dev", "test")}
-    path.write_text(json.dumps(written, indent=2) + "\n")
+    storage.write_text(path, json.dumps(written, indent=2) + "\n")
 
 
 def print_table(scores: Path, show: Callable[[str], None] = print) -> None:

@@ -26,6 +26,7 @@ from benchmarks.command import Parser, count, run
 from benchmarks.engine_process import ROOT
 from benchmarks.pretraining_shapes import prepare
 from tfbio.base import config
+from tfbio.base.errors import UsageError
 from tfbio.base.manifests import read_manifest
 from tfbio.objectives import objective_cost
 from tfbio.objectives.pretraining_config import PretrainingConfig
@@ -92,6 +93,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=count, default=5)
     parser.add_argument("--folder", help="keep the examples that are made, or find them here")
     flags = parser.parse_args()
+    if flags.batch_size % HOSTS:
+        raise UsageError(f"--batch_size={flags.batch_size} does not divide by {HOSTS} hosts.")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is imported
     settings = config.load(PretrainingConfig, flags.hparams)
     device = devices.DEVICES[TPU]

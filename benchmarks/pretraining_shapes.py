@@ -132,7 +132,7 @@ def prepare(folder: Path, documents: str, vocab: str) -> None:
     Raises:
       UserError: what is there is of other flags, or it is not known of which.
     """
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     flags = {"documents": documents, "vocab": vocab}
     if (folder / "offsets.npy").exists():  # the last to be written
         kept_folder.check_flags(folder, flags)

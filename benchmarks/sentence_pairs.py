@@ -260,6 +260,9 @@ def main() -> None:
     training, heldout = (
         read_examples(flags.examples, manifest, split) for split in ("train", "heldout")
     )
+    # Whole batches alone are scored.
+    scored = max(1, len(heldout.labels) // flags.batch_size) * flags.batch_size
+    heldout = Examples(*(values[:scored] for values in heldout))
     tokenizer = load_fast_tokenizer(vocabularies.find_vocabulary(flags.examples))
     frequencies = frequencies_loss(
         training.input_ids,

@@ -298,6 +298,11 @@ def main(argv: list[str]) -> None:
     ]
     random.Random(0).shuffle(texts)
     size = flag.texts
+    if size * flag.rounds > len(texts):
+        raise errors.UsageError(
+            f"--texts={size} in --rounds={flag.rounds} are more than the {len(texts):,} texts that "
+            "there are."
+        )
     rounds = [texts[i * size : (i + 1) * size] for i in range(flag.rounds)]
     for name in filter(importlib.util.find_spec, splitters.BEST_FIRST):
         both, here, there = agreement(

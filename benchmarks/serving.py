@@ -38,7 +38,8 @@ from pathlib import Path
 from benchmarks.command import Parser, count, run
 from data_prep.readers import input_files
 from tfbio.base import path_checks
-from tfbio.base.errors import UserError
+from tfbio.base.errors import UsageError, UserError
+from tfbio.serving.limits import RequestLimits
 
 ROOT = Path(__file__).resolve().parents[1]
 _JSON = {"Content-Type": "application/json"}
@@ -315,7 +316,12 @@ def drained(process: subprocess.Popen, port: int, expected: Sequence[Expected]) 
     """Ends the server while requests arrive; returns what is wrong with the answers, or ""."""
     bodies = [json.dumps({"texts": [x.text]}).encode() for x in expected]
     connections = [begun(port, body) for body in bodies]
+    end = time.monotonic() + _BODY_SECONDS  # after which the server waits for none of them
     while metric(port, "tfbio_requests_waiting") < len(connections):
+        if time.monotonic() > end:
+            for connection in connections:
+                connection.close()
+            return "not tried, since the requests did not all wait at the same time"
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
     problems = []
@@ -374,6 +380,9 @@ def main() -> None:
     parser.add_argument("--clients", type=count, default=32)
     parser.add_argument("--texts", type=count, default=1_000, help="different texts")
     flags = parser.parse_args()
+    most = RequestLimits().max_requests
+    if flags.clients > most:
+        raise UsageError(f"--clients={flags.clients}: a server reads {most} requests at a time.")
     path_checks.require_checkpoint("model", flags.model, takes_runs=True)
     expected = expected_of(flags.model, flags.texts)
     entities = sum(len(x.entities) for x in expected)
