@@ -71,7 +71,12 @@ def test_documents_of_real_articles(documents_folder, pubmed_slice):
     assert order == sorted(order) and len(manifest.shards) > 3
 
 
-def test_the_newest_version_wins_and_deletions_count(tmp_path):
+@pytest.mark.parametrize(("partition_bytes", "shard_megabytes"), [(64 << 20, 2.0), (100, 1e-5)])
+def test_the_newest_version_wins_and_deletions_count(
+    tmp_path, monkeypatch, partition_bytes, shard_megabytes
+):
+    """Also where most texts are units of their own, and there are more partitions than units."""
+    monkeypatch.setattr(documents, "_PARTITION_BYTES", partition_bytes)
     base, first, second = (
         article_set(
             tmp_path / "pubmed21n0001.xml",
@@ -88,7 +93,8 @@ def test_the_newest_version_wins_and_deletions_count(tmp_path):
         ),
         article_set(tmp_path / "pubmed21n0003.xml", article(4, "again 4")),
     )
-    manifest = make([second, base, first], tmp_path / "out")  # in no order
+    inputs = [second, base, first]  # in no order
+    manifest = make(inputs, tmp_path / "out", shard_megabytes=shard_megabytes)
     titles = {d.id: d.title for d in read_documents(tmp_path / "out")}
     assert titles == {
         "pmid:1": "old 1",
@@ -267,6 +273,19 @@ def test_texts_of_an_excluded_article_are_all_listed(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("most", [1, 2])
+def test_of_each_file_only_the_first_texts_are_read(tmp_path, most):
+    """The abstract and the body of an article of PMC are two."""
+    first = article_set(tmp_path / "a.xml", *(article(n, f"no {n}") for n in (1, 2, 3)))
+    second = article_set(tmp_path / "b.xml", article(4, "no 4"))
+    (tmp_path / "c.nxml").write_text(PMC_COPY)
+    inputs = [first, second, str(tmp_path / "c.nxml")]
+    counts = make(inputs, tmp_path / "out", max_articles=most, duplicates="keep").counts
+    read = ["pmid:1", "pmid:2"][:most] + ["pmid:4"] + ["pmcid:PMC77", "pmcid:PMC77#body"][:most]
+    assert [d.id for d in read_documents(tmp_path / "out")] == read
+    assert (counts["documents"], counts["citation"]) == (len(read), most + 1)
+
+
 def test_a_text_that_is_nearly_another_is_left_out_unless_only_exact_ones_are(tmp_path):
     words = [f"word{'abcdefghij'[n // 10]}{'abcdefghij'[n % 10]}" for n in range(60)]
     source = article_set(
@@ -402,7 +421,7 @@ def test_a_file_that_was_replaced_is_not_taken_for_the_one_that_was_read(tmp_pat
     with pytest.raises(BaseException, match="stop"), pytest.MonkeyPatch.context() as patch:
         patch.setattr(document_shards, "write", stop)
         make([source], tmp_path / "out")
-    assert list(tmp_path.glob("out/.work/input-*.json"))
+    assert list(tmp_path.glob("out/.work/*/input-*.json"))
     article_set(tmp_path / "a.xml", article(1, "two"))
     os.utime(source, ns=(1, 1))  # as many bytes at another time
     make([source], tmp_path / "out")
@@ -506,7 +525,7 @@ def test_what_a_worker_cannot_write_is_one_sentence(pubmed_slice, tmp_path, fail
     )
     line = fails_in_one_sentence(done)
     assert re.search(
-        r"/documents/\.work/unit-\S+\.tfrecord cannot be used: File too large\.$", line
+        r"/documents/\.work/\w+/unit-\S+\.tfrecord cannot be used: File too large\.$", line
     )
 
 
@@ -525,20 +544,20 @@ def test_a_killed_run_ends_with_the_same_bytes(
         start_new_session=True,
     )
     deadline = time.monotonic() + 60
-    while not list(output.glob(f".work/{moment}")):
+    while not list(output.glob(f".work/*/{moment}")):
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.005)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert not (output / "manifest.json").exists()
-    finished = sorted(output.glob(f".work/{moment}"))
+    finished = sorted(output.glob(f".work/*/{moment}"))
     assert len(finished) < 4, "it was killed too late to show anything"
     with pytest.raises(DataError, match="no finished documents"):
         read_manifest(output, "documents")
 
     # What was finished is not done again: neither the shards, nor the units that were read.
     kept = [output / path.stem for path in finished if "documents" in path.name]
-    kept += list(output.glob(".work/unit-*.bands.npy")) if not kept else []
+    kept += list(output.glob(".work/*/unit-*.bands.npy")) if not kept else []
     times = {path: path.stat().st_mtime_ns for path in kept}
     (output / "documents-00003-00004.tfrecord.1.tmp").write_bytes(b"half of a shard")
     watched = {}

@@ -38,8 +38,9 @@ The signature serving_default of
   not fit, and `labels`, string [batch, labels], their names;
 - a model that answers questions: `question`, `context` -> `answer` string [batch], "" for none,
   `start` and `end` int32 [batch], `score` float32 [batch], the sum of the two logits, and
-  `null_odds`, the score of no answer minus that of the answer. `--mode=predict` reads a context
-  that is too long in several windows; here it is cut.
+  `null_odds`, the score of no answer minus that of the answer. Of ELECTRA's head `score` is the sum
+  of the logarithms of both probabilities, and `null_odds` the logit of no answer. `--mode=predict`
+  reads a context that is too long in several windows; here it is cut.
 """
 
 from __future__ import annotations

@@ -235,8 +235,8 @@ def tokenizer(
     for problem, is_so in (
         ("is neither a unigram nor a BPE model", model_type not in (UNIGRAM, BPE)),
         ("has pieces for bytes", any(piece.type == BYTE for piece in model.pieces)),
-        ("has pieces that go over spaces", any(SPACE in piece[1:] for piece in pieces)),
         ("writes the space after a word", model.trainer_spec.treat_whitespace_as_suffix),
+        ("has pieces that go over spaces", any(SPACE in piece[1:] for piece in pieces)),
         ("has no space before a text", not spec.add_dummy_prefix),
         ("keeps all spaces", not spec.remove_extra_whitespaces),
         ("has a piece twice", len(set(pieces)) < len(pieces)),

@@ -106,6 +106,24 @@ def test_what_is_not_wanted_has_a_reason(tmp_path, selection, types, reason):
     assert (result.reason, len(result.documents)) == (reason, reason in ("", "retracted"))
 
 
+@pytest.mark.parametrize(
+    ("selection", "article_type", "reason"),
+    [
+        ({}, "research-article", ""),
+        ({}, "retracted-article", "retracted"),
+        ({"keep_retracted": True}, "retracted-article", ""),
+        ({"publication_types": ("Letter",)}, "letter", "publication_type"),
+        ({"publication_types": ("Letter",)}, "research-article", ""),
+    ],
+)
+def test_a_full_text_that_is_not_wanted_has_a_reason(tmp_path, selection, article_type, reason):
+    """Its abstract and its body have it, and their text only if it is a retracted article's."""
+    text = FULL_TEXT.format(pmid="", language="en").replace("research-article", article_type)
+    results = read(tmp_path, text, **selection)
+    expected = (reason, reason in ("", "retracted"))
+    assert [(x.reason, len(x.documents)) for x in results] == [expected] * 2
+
+
 def test_ids_exclude_what_has_them(tmp_path):
     """PubMed has PMC's number behind the citation; those of references are others' numbers."""
     (tmp_path / "ids.txt").write_text("PMC77\n")

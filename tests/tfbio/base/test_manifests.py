@@ -48,7 +48,7 @@ def test_data_that_is_not_whole_is_refused(tmp_path):
         refuses(f"{size} bytes instead of {len(whole)}")
     path.write_bytes(whole[:-8] + b"x" * 8)
     refuses("damaged or cut short at record 2")
-    refuses("damaged", full=True)
+    refuses(r"damaged \(its SHA-256 differs\)", full=True)
     path.unlink()
     refuses("is missing, although the manifest names it")
 

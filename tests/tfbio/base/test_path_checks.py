@@ -115,3 +115,9 @@ def test_a_file_is_no_folder(tmp_path):
     for path in (tmp_path / "file", tmp_path / "file" / "model"):
         with pytest.raises(UserError, match=f"--model_dir={path}: .*file is a file"):
             check(path)
+
+
+def test_a_folder_is_no_file(tmp_path):
+    path_checks.require_output("output", str(tmp_path / "new" / "report.md"), is_folder=False)
+    with pytest.raises(UserError, match=f"--output={tmp_path} is a folder, expected a file"):
+        path_checks.require_output("output", str(tmp_path), is_folder=False)

@@ -1,4 +1,4 @@
-"""Pretrained models as `transformers` and the original ELECTRA code load them."""
+"""Pretrained models as `transformers` loads them, and as they come from there."""
 
 import dataclasses
 import os
@@ -29,12 +29,7 @@ from tfbio.task_types import task_table
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.text import vocabularies
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
-from tfbio.weights import (
-    checkpoint_settings,
-    checkpoint_weights,
-    fine_tuned,
-    tensorflow1_weights,
-)
+from tfbio.weights import checkpoint_settings, checkpoint_weights, fine_tuned
 
 
 def read(folder):
@@ -253,11 +248,6 @@ def test_what_no_class_can_hold_is_refused(tmp_path):
         encoder=shape,
         sentence_pair_head=True,
     )
-    # That code would take LAMB's averages for Adam's.
-    lamb = {"encoder": shape, "optimizer": "lamb"}
-    for settings in (*({"encoder": encoder} for encoder in (offset, tanh, first)), lamb):
-        with pytest.raises(UserError, match="encoders or an optimizer that the original code has"):
-            conversion.to_original_electra(run(**settings), str(tmp_path / "original"))
 
 
 def load(transformers, architecture, folder):
@@ -493,40 +483,7 @@ def test_heads_that_transformers_lacks_are_refused(make_trial, tmp_path):
         conversion.to_hugging_face(trial, str(tmp_path / "no"))
 
 
-# --- The original code ---------------------------------------------------------------------------
-
-
-def test_the_original_code_gets_optimizer_and_step(pretrained, tmp_path):
-    path = conversion.to_original_electra(pretrained, str(tmp_path / "original"))
-    assert path.endswith("model.ckpt-2")
-    _, model, _, _ = read(pretrained)
-    from tfbio.training import optimization
-
-    other, optimizer = electra.Electra(model.config), optimization.Adam(0.0)
-    tensorflow1_weights.load(path, other, optimizer)
-    assert int(optimizer.iterations) == 2
-    for one, two in zip(model.variables, other.variables, strict=True):
-        np.testing.assert_array_equal(one, two)
-    saved = tf.train.load_checkpoint(tf.train.latest_checkpoint(pretrained))
-    slots = [name for name in saved.get_variable_to_shape_map() if "OPTIMIZER_SLOT" in name]
-    written = tf.train.load_checkpoint(path).get_variable_to_shape_map()
-    assert sum(name.endswith(("adam_m", "adam_v")) for name in written) > len(slots)
-    moved = optimizer.get_slot(other.trainable_variables[0], "m").numpy()
-    assert np.abs(moved).max() > 0
-
-
-def test_the_original_code_gets_what_came_from_transformers(pretrained, tmp_path):
-    source, run = str(tmp_path / "source"), str(tmp_path / "run")
-    conversion.to_hugging_face(pretrained, source)
-    conversion.to_tfbio(source, run)
-    _, model, _, _ = read(pretrained)
-    for number, folder in enumerate((source, run)):
-        path = conversion.to_original_electra(folder, str(tmp_path / f"original_{number}"))
-        assert path.endswith("model.ckpt-0"), (number, folder)
-        other = electra.Electra(model.config)
-        tensorflow1_weights.load(path, other)
-        for one, two in zip(model.variables, other.variables, strict=True):
-            np.testing.assert_array_equal(one, two)
+# --- Damaged weights, and other outputs ----------------------------------------------------------
 
 
 def test_the_newest_checkpoint_that_is_there_is_taken(pretrained, tmp_path, capsys):
@@ -574,22 +531,4 @@ def test_outputs_that_differ_are_refused(pretrained, tmp_path, monkeypatch):
     monkeypatch.setattr(hugging_face_weights, "write", wrong)
     with pytest.raises(conversion.ConversionError, match="gives other outputs, by"):
         conversion.to_hugging_face(pretrained, str(tmp_path / "converted"))
-    assert not (tmp_path / "converted").exists()
-
-
-def test_a_checkpoint_of_the_original_code_that_differs_is_refused(
-    pretrained, tmp_path, monkeypatch
-):
-    true_write = tensorflow1_weights.write
-
-    def wrong(prefix, model, optimizer):
-        kernel = model.encoder.transformer_layers[1].attention_output.kernel
-        before = kernel.numpy()
-        kernel.assign(1.001 * kernel)
-        true_write(prefix, model, optimizer)
-        kernel.assign(before)
-
-    monkeypatch.setattr(tensorflow1_weights, "write", wrong)
-    with pytest.raises(conversion.ConversionError, match="gives other outputs, by"):
-        conversion.to_original_electra(pretrained, str(tmp_path / "converted"))
     assert not (tmp_path / "converted").exists()

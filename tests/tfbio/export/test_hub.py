@@ -210,6 +210,14 @@ def test_a_hub_that_cannot_be_reached_is_named(here, tmp_path, monkeypatch):
         hub.push(str(tmp_path / "my model"), "me/x", private=False)
 
 
+def test_a_hub_that_must_not_be_reached_is_named(here, tmp_path, monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    with pytest.raises(hub.HubError, match="--push=me/x: HF_HUB_OFFLINE is set: unset it. The fol"):
+        hub.push(str(tmp_path), "me/x", private=False)
+    assert "me/x" not in Hub.repositories
+
+
 @pytest.mark.parametrize("name", ["a/b/c", "me/-x", "me/a b", "x" * 97])
 def test_names_that_cannot_be_are_refused(name):
     with pytest.raises(UsageError, match="is no name of a repository on the hub"):

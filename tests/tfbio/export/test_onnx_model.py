@@ -17,7 +17,7 @@ from tests import fine_tuned as hugging_face
 from tests import forked
 from tests.conftest import ROOT
 from tfbio.base.errors import UserError
-from tfbio.export import onnx_model
+from tfbio.export import comparison, onnx_model
 from tfbio.text import hugging_face_tokenizer, tokenization
 
 PAGE = ROOT / "docs" / "checkpoints.md"
@@ -220,17 +220,29 @@ def test_what_cannot_be_written_is_refused(task_type, known, changes, said, make
     assert not (tmp_path / "onnx").exists()
 
 
-def test_other_outputs_are_not_kept(make_trial, tmp_path):
+def test_other_outputs_are_not_kept(make_trial, tmp_path, monkeypatch):
     trial, _ = make_trial("classification", ["a", "b"], {"pairs": False})
-    known = onnx_model._read_fine_tuned(trial)
-    path = tmp_path / "unfinished" / "model.onnx"
-    path.parent.mkdir()
-    path.write_bytes(onnx_model._converted(known).SerializeToString())
-    onnx_model._check(str(path), known)
-    known.model.head.bias.assign([0.0, 1e-3])
+    true_difference = comparison.onnx_difference
+
+    def difference(session, model):
+        """Compares with a model whose outputs have changed."""
+        model.head.bias.assign([0.0, 1e-3])
+        return true_difference(session, model)
+
+    monkeypatch.setattr(comparison, "onnx_difference", difference)
     with pytest.raises(onnx_model.OnnxError, match="gives other outputs as ONNX, by 0.001"):
-        onnx_model._check(str(path), known)
-    assert not path.parent.exists()
+        onnx_model.write(trial, str(tmp_path / "onnx"))
+    assert not list(tmp_path.glob("onnx*"))
+
+
+def test_more_weights_than_a_file_holds_are_refused(
+    shallow_encoder, small_shape, tmp_path, monkeypatch
+):
+    of_words = 4 * small_shape.vocab_size * small_shape.embedding_size
+    monkeypatch.setattr(onnx_model, "_MOST_BYTES", of_words)
+    with pytest.raises(onnx_model.OnnxError, match="bytes of weights, and a file of ONNX holds 2 "):
+        onnx_model.write(shallow_encoder, str(tmp_path / "onnx"))
+    assert not list(tmp_path.glob("onnx*"))
 
 
 def test_what_is_not_installed_is_named(shallow_encoder, tmp_path, monkeypatch):

@@ -30,7 +30,7 @@ from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.runs.predictor import Predictor
-from tfbio.task_types import words
+from tfbio.task_types import answers, words
 from tfbio.text import tokenization, vocabularies
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.text.in_graph import tokenization as graph_tokenization
@@ -528,6 +528,15 @@ def test_relations_with_markers_are_refused(make_trial, tmp_path):
 ELECTRA = {"head": "electra", "beam_size": 30, "max_answer_length": 9}
 
 
+def best_scores(predictor, questions):
+    """The score of the best span for each question, of one window each; 0 where there is none."""
+    length, rules = predictor.config.sequence_length, predictor.task_type.rules
+    features = predictor.task_type.features(questions, predictor.tokenizer, length)
+    _, outputs = predictor._outputs(questions, Count("", None, ""))
+    windows = map(answers.Window, outputs, features.offsets, features.own)
+    return [max(answers._spans(window, rules)[0], default=0.0) for window in windows]
+
+
 @pytest.mark.parametrize(
     "with_threshold, vocabulary, saved, changes",
     [
@@ -551,14 +560,15 @@ def test_answers_are_those_of_predict(with_threshold, vocabulary, saved, changes
     short = [row for row, cut in enumerate(found["truncated"].numpy()) if not cut]
     assert 8 < len(short) < 32
     questions = [Question(str(row), asked[row], contexts[row], (), ()) for row in short]
-    expected = [own.best for own in predictor.answer(questions)]
-    answers = strings(found["answer"])
-    assert [answers[row] for row in short] == expected
+    predicted, expected_scores = predictor.answer(questions), best_scores(predictor, questions)
+    expected = [own.best for own in predicted]
+    texts = strings(found["answer"])
+    assert [texts[row] for row in short] == expected
     # But for the last: the 20 best places may all be before its context of one token.
     assert (expected[:-1].count("") > 1) == with_threshold and len(set(expected)) > 4
-    predicted = predictor.answer(questions)
-    for row, own in zip(short, predicted, strict=True):
+    for row, own, score in zip(short, predicted, expected_scores, strict=True):
         start, end = int(found["start"][row]), int(found["end"][row])
-        assert ((start, end) == (-1, -1)) == (answers[row] == "")
-        assert answers[row] == "" or contexts[row][start:end] == answers[row]
+        assert ((start, end) == (-1, -1)) == (texts[row] == "")
+        assert texts[row] == "" or contexts[row][start:end] == texts[row]
         assert float(found["null_odds"][row]) == pytest.approx(own.null_odds, abs=1e-4)
+        assert float(found["score"][row]) == pytest.approx(score, rel=1e-5, abs=1e-4)

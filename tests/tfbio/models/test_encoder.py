@@ -204,12 +204,18 @@ def test_dropout_is_a_function_of_the_seed(batch):
 
 @pytest.mark.parametrize("form", ["cpu", "tpu", "mesh"])
 def test_each_dropout_has_its_rate(batch, form, monkeypatch):
-    """The embeddings have that of hidden states; in a layer it is attention's, and twice theirs."""
-    rates = []
+    """The embeddings have that of hidden states; in a layer it is attention's, and twice theirs.
+
+    Each has a seed of its own, or all layers would drop the same.
+    """
+    rates, seeds = [], []
 
     def recorded(plain, place):
         def dropped(*arguments):
             rates.append(arguments[place])
+            seed = arguments[place + 1]
+            if seed is not None and tf.executing_eagerly():
+                seeds.append(tuple(np.array(seed)))
             return plain(*arguments)
 
         return dropped
@@ -228,7 +234,30 @@ def test_each_dropout_has_its_rate(batch, form, monkeypatch):
     times = len(rates) // 3
     assert rates == [0.25, *times * [0.5, 0.25, 0.25]]
     assert times == 3 or form == "tpu"  # which traces a layer, too
+    assert len(seeds) == len(set(seeds)) and (len(seeds) == 10 or form == "tpu")
     assert np.abs(dropped - encoder(*inputs))[batch[1] == 1].max() > 0.1
+
+
+def test_a_perturbed_pass_drops_the_same_embeddings_and_others_in_the_layers(batch, monkeypatch):
+    seeds = []
+
+    def recorded(plain, place):
+        def dropped(*arguments):
+            seeds.append(tuple(np.array(arguments[place])))
+            return plain(*arguments)
+
+        return dropped
+
+    for module in (encoders, layers):
+        monkeypatch.setattr(module, "dropout", recorded(module.dropout, 2))
+    monkeypatch.setattr(attention, "dropout_mask", recorded(attention.dropout_mask, 3))
+    encoder, inputs = build(), [tf.constant(values) for values in batch]
+    encoder(*inputs, seed=tf.constant([1, 2]))
+    clean = [seeds.pop(0) for _ in range(len(seeds))]
+    change = encoders.Perturbation(tf.zeros([3, 40, 64]), tf.constant([3, 4]))
+    encoder(*inputs, seed=tf.constant([1, 2]), perturbation=change)
+    assert len(clean) == len(seeds) == 10
+    assert seeds[0] == clean[0] and not set(seeds[1:]) & set(clean)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import tensorflow as tf
 import tf_keras as keras
 import torch
 
+from tfbio.models import randomness
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.head_config import HeadConfig
 from tfbio.models.mlp import MLP
@@ -75,6 +76,22 @@ def test_dropout_is_between_the_layers_and_keyed_by_the_seed():
     np.testing.assert_array_equal(found[0], found[1])
     assert (found[0] != found[2]).any()
     assert (made(vectors, 0.25, None).numpy() == 6).all()
+
+
+def test_each_dropout_drops_others():
+    """Those of an MLP, and that of a head with the same seed, which takes its output."""
+    seed, vectors, zeros = tf.constant([0, 1]), tf.ones([1, 400]), []
+    for layers in (2, 3):
+        made = MLP(400, layers, 400, 0.5)
+        for layer in made.hidden:
+            layer.kernel.assign(tf.eye(400))
+        zeros.append(made(vectors, 0.25, seed).numpy()[0] == 0)
+    zeros.append(randomness.dropout(vectors, 0.25, seed).numpy()[0] == 0)
+    first, both, of_head = zeros
+    assert (first <= both).all() and first.sum() < both.sum()
+    # Independent ones have a quarter of it in common.
+    second = both[~first]
+    assert 0.15 < second.mean() < 0.35 and 0.15 < of_head[first].mean() < 0.35
 
 
 def test_it_computes_in_float32_where_the_encoder_does_not():

@@ -11,18 +11,20 @@ from tfbio.objectives.pretraining_run import PretrainingRun
 
 
 @pytest.mark.parametrize(
-    ("size", "parts", "groups", "devices", "pieces", "said"),
+    ("size", "parts", "at_once", "groups", "devices", "pieces", "said"),
     [
-        (16, 1, 1, 2, 2, ""),
-        (15, 1, 1, 2, 2, "15 does not divide by 2 devices."),
-        (16, 16, 1, 2, 32, "2 devices with run.gradient_accumulation_steps=16."),
-        (16, 2, 4, 2, 8, ""),  # groups are over all devices
-        (15, 1, 5, 2, 5, "gradient_clip_groups 5 does not divide by 2 devices: give 2"),
-        (12, 4, 4, 2, 16, "gradient_accumulation_steps=4 and gradient_clip_groups=4."),
+        (16, 1, 1, 1, 2, 2, ""),
+        (15, 1, 1, 1, 2, 2, "15 does not divide by 2 devices."),
+        (16, 16, 1, 1, 2, 32, "2 devices with run.gradient_accumulation_steps=16."),
+        (15, 1, 2, 1, 1, 2, "15 does not divide by 1 devices with run.parallel_parts=2."),
+        (16, 2, 2, 1, 1, 4, ""),
+        (16, 2, 1, 4, 2, 8, ""),  # groups are over all devices
+        (15, 1, 1, 5, 2, 5, "gradient_clip_groups 5 does not divide by 2 devices: give 2"),
+        (12, 4, 1, 4, 2, 16, "gradient_accumulation_steps=4 and gradient_clip_groups=4."),
     ],
 )
-def test_pieces(size, parts, groups, devices, pieces, said):
-    run = PretrainingRun(gradient_accumulation_steps=parts)
+def test_pieces(size, parts, at_once, groups, devices, pieces, said):
+    run = PretrainingRun(gradient_accumulation_steps=parts, parallel_parts=at_once)
     made = dataclasses.replace(
         settings(train_batch_size=size), run=run, gradient_clip_groups=groups
     )

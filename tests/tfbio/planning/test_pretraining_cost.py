@@ -8,6 +8,8 @@ from tests.tfbio.objectives.test_objective_cost import SHAPE, recipe, settings
 from tfbio.base.errors import UserError
 from tfbio.base.manifests import read_manifest
 from tfbio.objectives import objective_cost
+from tfbio.objectives.adversarial_config import AdversarialSettings
+from tfbio.objectives.distillation_config import DistillationConfig
 from tfbio.objectives.pretraining_run import PretrainingRun
 from tfbio.planning import pretraining_cost
 from tfbio.reporting import published_tables
@@ -117,6 +119,30 @@ def test_what_is_too_much_is_said_with_its_remedy():
 
     assert fits(parts) and not fits(parts // 2)
     assert pretraining_cost.parts_that_fit(recipe("small"), "tpu-v3-8") == 1
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_an_adversarial_step_keeps_the_activations_of_two_passes(precision):
+    plain = settings(objective="mlm", train_batch_size=64)
+    adversarial = dataclasses.replace(plain, adversarial=AdversarialSettings(weight=1.0))
+    one, parameters = devices.Device(1, 1e12, 1e12, 1e9), 16 * objective_cost.parameters(plain).all
+    once, twice = (
+        pretraining_cost.memory(x, one, precision) - parameters for x in (plain, adversarial)
+    )
+    assert twice == 2 * once
+
+
+def test_a_teacher_takes_the_memory_of_its_weights_and_its_scores():
+    alone = settings(objective="mlm", train_batch_size=64)
+    sizes = {"teacher_hidden_size": 48, "teacher_intermediate_size": 96}
+    taught = dataclasses.replace(alone, distillation=DistillationConfig(kl_weight=2.0, **sizes))
+    one = devices.Device(1, 1e12, 1e12, 1e9)
+    less, more = (pretraining_cost.memory(x, one, "float32") for x in (alone, taught))
+    # In float32, at the masked positions.
+    scores = 4 * 64 * alone.max_predictions(40) * SHAPE.vocab_size
+    assert more - less == 4 * objective_cost.teacher_parameters(taught) + scores
+    report = pretraining_cost.report(recipe("biolm_base_distilled"), "a100")
+    assert "355.4 M in the teacher" in report.splitlines()[0]  # RoBERTa-large
 
 
 def test_memory_of_the_generator_where_its_scores_are_many():

@@ -1,5 +1,6 @@
 """Annotates small files one by one: resumed, with bad files, and with processes that die."""
 
+import fnmatch
 import gzip
 import hashlib
 import json
@@ -477,11 +478,8 @@ def test_a_process_computes_with_its_share_of_the_threads(monkeypatch, given, ex
     assert seen == [expected, "-1"]
 
 
-@pytest.mark.parametrize(
-    "cores, processes, threads, used", [(2, 5, 1, 2), (4, 3, 1, 3), (4, 2, 2, 4), (4, 1, 4, 4)]
-)
-def test_a_run_uses_the_cores_that_there_are(monkeypatch, cores, processes, threads, used):
-    """There may be more processes than cores, and cores that no process takes."""
+def calls(monkeypatch, cores, processes):
+    """What annotating nine files calls, with a number of cores and one of --processes."""
     seen = []
     run = types.SimpleNamespace(left=[None] * 9, uses=lambda cores: seen.append(("uses", cores)))
     monkeypatch.setattr(annotation.joblib, "cpu_count", lambda: cores)
@@ -490,9 +488,33 @@ def test_a_run_uses_the_cores_that_there_are(monkeypatch, cores, processes, thre
             annotation_processes, name, lambda *given, name=name: seen.append((name, *given[3:]))
         )
     annotation._compute(annotation_processes.Loading("model", ()), run, processes, never)
+    return seen
+
+
+@pytest.mark.parametrize(
+    "cores, processes, threads, used", [(2, 5, 1, 2), (4, 3, 1, 3), (4, 2, 2, 4), (4, 1, 4, 4)]
+)
+def test_a_run_uses_the_cores_that_there_are(monkeypatch, cores, processes, threads, used):
+    """There may be more processes than cores, and cores that no process takes."""
     one = ("in_this_process", never)
     several = ("in_processes", processes, threads)
-    assert seen == [("uses", used), one if processes == 1 else several]
+    found = calls(monkeypatch, cores, processes)
+    assert found == [("uses", used), one if processes == 1 else several]
+
+
+@pytest.mark.parametrize(
+    "devices, call",
+    [
+        ([], ("in_processes", 4, 1)),
+        (["/dev/nvidiactl"], ("in_processes", 4, 1)),
+        (["/dev/nvidiactl", "/dev/nvidia0"], ("in_this_process", never)),
+    ],
+)
+def test_each_core_has_a_process_unless_there_is_a_gpu(monkeypatch, devices, call):
+    """Where --processes is not given."""
+    found = types.SimpleNamespace(glob=lambda pattern: fnmatch.filter(devices, pattern))
+    monkeypatch.setattr(annotation, "glob", found)
+    assert calls(monkeypatch, 4, 0) == [("uses", 4), call]
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
 """The settings of a prediction are checked before the model is read."""
 
+import types
+
 import pytest
 
 from tfbio.base.config import ConfigError
-from tfbio.runs import prediction_flags
+from tfbio.runs import annotation, prediction_flags
 
 # A value of each that is not its default.
 VALUES = {
@@ -30,3 +32,49 @@ def test_all_settings_of_a_prediction_may_be_given():
 def test_a_mistake_in_them_is_refused(text):
     with pytest.raises(ConfigError):
         prediction_flags.check_settings([text])
+
+
+class Flags(dict):
+    """The values of flags by their names, those that are not given with their defaults."""
+
+    defaults = {
+        "model": "model",
+        "input": ["texts"],
+        "output_dir": "out",
+        "overwrite": False,
+        "set": [],
+        "format": "jsonl",
+        "gzip": False,
+        "runner": "local",
+        "processes": 0,
+        "tpu": "",
+        "strategy": "auto",
+        "cpu_devices": 1,
+        "mesh": None,
+    }
+
+    def __getattr__(self, name):
+        return self.get(name, self.defaults[name])
+
+    def __getitem__(self, name):
+        return types.SimpleNamespace(value=getattr(self, name), default=self.defaults[name])
+
+
+@pytest.mark.parametrize(
+    "given, processes",
+    [
+        ({}, 0),
+        ({"processes": 3}, 3),
+        ({"tpu": "local"}, 1),
+        ({"strategy": "one_device"}, 1),
+        ({"cpu_devices": 2}, 1),
+        ({"mesh": "1x2"}, 1),
+    ],
+)
+def test_devices_that_flags_name_are_for_one_process(given, processes, monkeypatch):
+    """Without such a flag 0 lets `annotate` choose."""
+    seen = []
+    monkeypatch.setattr(prediction_flags, "FLAGS", Flags(given))
+    monkeypatch.setattr(annotation, "annotate", lambda *_, **named: seen.append(named["processes"]))
+    prediction_flags.annotate(lambda: None, [])
+    assert seen == [processes]

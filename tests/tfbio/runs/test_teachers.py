@@ -226,3 +226,15 @@ def test_teachers_that_do_not_fit_are_refused(
     refuse("electra holds no masked language model: give the folder of a run with obj", "electra")
     without = dataclasses.replace(student, distillation=DistillationConfig())
     refuse("goes with a loss of distillation: give --set distillation.kl_w", "x", None, without)
+
+
+def test_a_teacher_with_byte_level_bpe_may_say_another_case(larger, write, cpu, tmp_path):
+    """Its vocabulary keeps capital letters, whatever the settings say."""
+    folder = tmp_path / "teacher"
+    write(folder, larger, vocab_sha256="0", lower_case=False)
+    with pytest.raises(UserError, match="was trained on text with its capital letters"):
+        teachers.load(str(folder), "0", True, cpu)
+    (folder / "vocab.txt").unlink()
+    (folder / "vocab.json").write_text("{}")
+    (folder / "merges.txt").write_text("")
+    assert teachers.load(str(folder), "0", True, cpu) is not None

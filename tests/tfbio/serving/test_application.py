@@ -161,10 +161,12 @@ def test_more_requests_than_may_wait_are_refused(serve):
 def test_a_request_that_waits_too_long_is_given_up(serve):
     held = Held()
     with serve(held, answer_seconds=0.2) as (client, _):
-        assert client.annotate(TEXTS) == (
-            503,
-            {"error": "the answer took more than 0.2 seconds: send fewer texts, or try later."},
-        )
+        body, headers = json.dumps(TEXTS), {"Content-Type": "application/json"}
+        status, headers, answer = client.send("POST", "/annotate", body, headers)
+        assert status == 503 and int(headers["Retry-After"]) == 1
+        assert json.loads(answer) == {
+            "error": "the answer took more than 0.2 seconds: send fewer texts, or try later."
+        }
         held.released.set()
         assert client.annotate(TEXTS)[0] == 200
 

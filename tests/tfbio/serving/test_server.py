@@ -15,6 +15,7 @@ import pytest
 from tests.conftest import ROOT
 from tfbio.base.errors import UserError
 from tfbio.serving import server
+from tfbio.serving.limits import RequestLimits
 
 BODY = json.dumps({"texts": ["the cell binds"]}).encode()
 HEADERS = (
@@ -123,6 +124,15 @@ def test_what_has_begun_is_answered_before_the_server_ends(serve):
         for connection in (computed, sent):
             answer = read_all(connection)
             assert answer.startswith(b"HTTP/1.1 200 ") and answer.endswith(b'{"entities":[[]]}')
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"), [({}, 75), ({"body_seconds": 0.5, "answer_seconds": 0.7}, 7)]
+)
+def test_a_server_that_ends_waits_no_longer_than_a_request_may_take(given, seconds):
+    """As the manual has it: five seconds more than both limits, rounded up."""
+    made = server.make(nothing, RequestLimits(**given))
+    assert made.config.timeout_graceful_shutdown == seconds
 
 
 # A command as `tfbio.serve`, with a model that takes a minute.

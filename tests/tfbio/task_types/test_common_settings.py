@@ -27,6 +27,14 @@ def test_fine_tuning_defaults_are_bioelectras():
     [
         ({"gradient_clip_groups": 3, "loss_reduction": "sum"}, "must divide train_batch_size 32"),
         ({"gradient_clip_groups": 8}, "goes with loss_reduction = sum"),
+        (
+            {
+                "gradient_clip_groups": 8,
+                "loss_reduction": "sum",
+                "run": {"gradient_accumulation_steps": 2},
+            },
+            "gradient_clip_groups .*: leave run.gradient_accumulation_steps at 1",
+        ),
         ({"seed": 2**31 - 1, "num_trials": 2}, "seed, 2147483648, must be below"),
         ({"loss_reduction": "max"}, 'loss_reduction must be mean or sum, not "max"'),
         ({"regression": {"scale": 0.0}}, "regression.scale must be above 0, not 0.0"),

@@ -42,6 +42,8 @@ def test_albert_s_text_is_lower_cased_first(
         ({"add_dummy_prefix": False}, "has no space before a text"),
         ({"remove_extra_whitespaces": False}, "keeps all spaces"),
         ({"model_type": "char"}, "is neither a unigram nor a BPE model"),
+        ({"treat_whitespace_as_suffix": True}, "writes the space after a word"),
+        ({"split_by_whitespace": False}, "has pieces that go over spaces"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
@@ -60,6 +62,38 @@ def test_other_sentencepiece_models_are_refused(sentences, tmp_path, settings, w
     path.write_bytes(model.getvalue())
     with pytest.raises(special_tokens.VocabularyError, match=f"a.model {words}, which cannot"):
         tokenization.load_tokenizer(path)
+
+
+def test_a_model_has_each_piece_once_and_one_for_what_is_unknown(vocabulary_of_kind):
+    serialized = Path(vocabulary_of_kind["unigram"]).read_bytes()
+    twice, without = (sentencepiece_model.ModelProto.FromString(serialized) for _ in range(2))
+    twice.pieces[20].piece = twice.pieces[21].piece
+    without.trainer_spec.unk_id = -1
+    for model, words in ((twice, "has a piece twice"), (without, "has no piece for what is unkno")):
+        with pytest.raises(ValueError, match=words):
+            sentencepiece_model.tokenizer(model, True)
+
+
+def test_pieces_that_a_user_defined_win_over_others(sentences):
+    import sentencepiece
+
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences[:200]),
+        model_writer=written,
+        vocab_size=600,
+        hard_vocab_limit=False,
+        minloglevel=2,
+        user_defined_symbols=["@GENE$", "tion"],
+    )
+    theirs = sentencepiece.SentencePieceProcessor(model_proto=written.getvalue())
+    model = sentencepiece_model.ModelProto.FromString(written.getvalue())
+    ours = sentencepiece_model.tokenizer(model, False)
+    texts = [f"{text} x@GENE$y @GENE$ mutation" for text in sentences[:100]]
+    defined = {theirs.piece_to_id("@GENE$"), theirs.piece_to_id("tion")}
+    for text in texts:
+        expected = theirs.encode(text)
+        assert defined <= set(expected) and ours.encode(text).ids == expected
 
 
 def test_a_normalizer_is_read_whole_or_refused(vocabulary_of_kind):

@@ -200,6 +200,17 @@ def test_albert_s_rules_are_for_text_in_lower_case(
         hugging_face_tokenizer.read_lower_case(tmp_path)
 
 
+def test_albert_s_text_in_lower_case_keeps_no_accents(vocabulary_of_kind, tmp_path):
+    (tmp_path / "spiece.model").write_bytes(vocabulary_of_kind["albert"].read_bytes())
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "albert"}))
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text(json.dumps({"do_lower_case": True, "keep_accents": False}))
+    assert hugging_face_tokenizer.read_lower_case(tmp_path) is True
+    path.write_text(json.dumps({"do_lower_case": True, "keep_accents": True}))
+    with pytest.raises(TokenizerError, match="tokenizer_config.json has keep_accents = true: text"):
+        hugging_face_tokenizer.read_lower_case(tmp_path)
+
+
 def test_a_few_capitals_make_no_cased_vocabulary(tmp_path):
     """Counts them where no file says whether text is lower-cased, as beside old checkpoints."""
     words = [*special_tokens.SPECIAL_TOKENS, *(f"word{number}" for number in range(200))]

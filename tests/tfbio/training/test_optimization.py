@@ -168,9 +168,15 @@ def test_clips_the_global_norm_and_returns_it():
     np.testing.assert_allclose(variables[1], [-0.8e-6], rtol=1e-5)
 
 
-def test_a_norm_of_0_clips_nothing():
+# Of a step: on one device, and on a mesh.
+FORMS = pytest.mark.parametrize("form", [contextlib.nullcontext, target.mesh])
+
+
+@FORMS
+def test_a_norm_of_0_clips_nothing(form):
     variable, optimizer = tf.Variable([5.0, 7.0]), Adam(1.0, betas=(0.0, 0.0), epsilon=1e6)
-    norm = apply_clipped(optimizer, [tf.constant([3e3, 4e3])], [variable], max_norm=0)
+    with form():
+        norm = apply_clipped(optimizer, [tf.constant([3e3, 4e3])], [variable], max_norm=0)
     assert float(norm) == 5e3
     # The update is gradient / (|gradient| + 1e6).
     np.testing.assert_allclose(variable - [5.0, 7.0], [-3 / 1003, -4 / 1004], rtol=1e-3)
@@ -191,8 +197,9 @@ def test_gradients_of_a_table_move_every_row():
     np.testing.assert_array_equal(moved, [True, True, True, False, False])
 
 
+@FORMS
 @pytest.mark.parametrize("max_norm", [1.0, 0])
-def test_a_gradient_that_is_not_finite_changes_nothing(max_norm):
+def test_a_gradient_that_is_not_finite_changes_nothing(max_norm, form):
     start = np.array([1.0, -2.0, 3.0], np.float32)
     good = np.array([0.1, 0.2, -0.3], np.float32)
     ends = []
@@ -203,7 +210,8 @@ def test_a_gradient_that_is_not_finite_changes_nothing(max_norm):
             # One element of one of them is enough.
             bad = tf.constant([0.1, np.inf, 0.2])
             pair = [bad if gradient is None else tf.constant(gradient), tf.constant(0.5)]
-            norm = apply_clipped(optimizer, pair, variables, max_norm)
+            with form():
+                norm = apply_clipped(optimizer, pair, variables, max_norm)
             assert bool(tf.math.is_finite(norm)) == (gradient is not None)
         assert optimizer.iterations == len(gradients)
         slots = [optimizer.get_slot(variable, s) for variable in variables for s in ("m", "v")]

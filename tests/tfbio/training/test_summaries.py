@@ -1,5 +1,6 @@
 """Curves, as TensorBoard reads them."""
 
+import tensorflow as tf
 from tensorboard.backend.event_processing import event_accumulator
 
 from tfbio.training.summaries import Summaries
@@ -12,8 +13,11 @@ def test_figures_are_read_by_step(tmp_path):
     curves.close()
     events = event_accumulator.EventAccumulator(str(tmp_path))
     events.Reload()
-    found = {name: [event.step for event in events.Tensors(name)] for name in ("loss", "accuracy")}
-    assert found == {"loss": [10, 20], "accuracy": [10]}
+    found = {
+        name: [(x.step, tf.make_ndarray(x.tensor_proto).item()) for x in events.Tensors(name)]
+        for name in ("loss", "accuracy")
+    }
+    assert found == {"loss": [(10, 2.5), (20, 1.5)], "accuracy": [(10, 0.5)]}
 
 
 def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):

@@ -36,6 +36,9 @@ def test_the_run_must_have_the_model_of_the_settings(saved):
     ):
         with pytest.raises(CheckpointError, match=f"ask for: its {name} has [a-z_]*="):
             same_model.require_same_model(str(folder), {**settings, **changes})
+    cased = {**settings, "lower_case": not settings["lower_case"]}
+    with pytest.raises(CheckpointError, match="ask for: its lower_case is"):
+        same_model.require_same_model(str(folder), cased)
 
 
 def test_a_classifier_of_pairs_cannot_begin_with_a_model_without_one(tmp_path):

@@ -29,8 +29,9 @@ class ServedQuestions(ServedTask):
 
         It takes strings `question` and `context`, [batch] each. Its outputs are [batch] each:
         `answer`, a string, "" for none; `start` and `end`, int32, its first character in the
-        context and the one behind its last, -1 for none; `score` and `null_odds`, float32, in
-        logits; `truncated`, bool, True if the context is cut.
+        context and the one behind its last, -1 for none; `score`, float32, the sum of the logits of
+        start and end, of ELECTRA's head of the logarithms of their probabilities, 0 without a span;
+        `null_odds`, float32, see `answers.Answers`; `truncated`, bool, True if the context is cut.
         """
         return {"serving_default": serving_function(self._answer, ["question", "context"])}
 
