@@ -84,7 +84,7 @@ def test_a_second_run_reuses_everything(finished):
 
     before, said = made(), ""
     assert len(before) > 20
-    for command in demo.commands(folder, small=True):
+    for command in demo.commands(str(folder), small=True):
         done = forked.run([sys.executable, *shlex.split(command)[1:]], cwd=ROOT)
         assert done.returncode == 0, done.stdout + done.stderr
         said += done.stdout
