@@ -28,21 +28,27 @@ def run(command: str) -> int:
       KeyboardInterrupt: it was interrupted.
       SystemExit: this process got SIGTERM.
     """
-    told = []
-    with subprocess.Popen([sys.executable, *shlex.split(command)], cwd=ROOT) as process:
+    told: list[int] = []
+    begun: list[subprocess.Popen] = []
 
-        def end(*_: object) -> None:
-            told.append(signal.SIGTERM)
+    def end(*_: object) -> None:
+        told.append(signal.SIGTERM)
+        for process in begun:
             process.terminate()
 
-        before = signal.signal(signal.SIGTERM, end)
-        try:
-            code = process.wait()
-        except KeyboardInterrupt:
-            process.wait()
-            raise
-        finally:
-            signal.signal(signal.SIGTERM, before)
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        with subprocess.Popen([sys.executable, *shlex.split(command)], cwd=ROOT) as process:
+            begun.append(process)
+            if told:  # before it had begun
+                process.terminate()
+            try:
+                code = process.wait()
+            except KeyboardInterrupt:
+                process.wait()
+                raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
     if told:
         sys.exit(128 + signal.SIGTERM)
     if code == 130:  # Ctrl-C, see docs/commands.md

@@ -116,8 +116,8 @@ def run_rounds(seconds: float, processes: int) -> int:
         begun = time.monotonic()
         seed = f"--hypothesis-seed={state['rounds']}"
         code = run_pytest("hour", "tests/fuzz", seed, *_divided(processes), counts=str(counts))
-        if code not in (0, 1, 130):
-            return code  # pytest itself failed, and would again
+        if code > 1 and code != 130:
+            return code  # pytest cannot run; below 0 an input has ended it
         state["seconds"] += time.monotonic() - begun
         if code != 130:  # an interrupted round begins anew
             state["rounds"] += 1

@@ -10,7 +10,8 @@ Each run is killed three times, by SIGKILL, SIGTERM and SIGKILL, and must end wi
 optimizer's numbers and the logged figures of the undisturbed run, bit for bit.
 
 Prints a row for each recipe, and keeps it in results.jsonl in the output folder: the same command
-goes on where it was interrupted. Exit code 1 if a run differs. All recipes take about an hour.
+goes on where it was interrupted, and begins anew where all is done. Exit code 1 if a run differs.
+All recipes take about an hour.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 
 # Its other modules are found as a package, also where this file is run by its path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -121,10 +123,10 @@ class Recipes:
 
     def make_documents(self) -> None:
         """Makes documents and a vocabulary, or takes those that are there."""
-        _python(f"-m data_prep.documents --max_articles=600 --workers=1 --output={self._documents}")
+        documents, vocabulary = quote(str(self._documents)), quote(str(self._vocabulary))
+        _python(f"-m data_prep.documents --max_articles=600 --workers=1 --output={documents}")
         _python(
-            f"-m data_prep.vocabulary --documents={self._documents} --size=1500 "
-            f"--output={self._vocabulary}"
+            f"-m data_prep.vocabulary --documents={documents} --size=1500 --output={vocabulary}"
         )
 
     def check(self, name: str) -> dict:
@@ -176,9 +178,10 @@ class Recipes:
     def _made(self, objective: str, length: int, held_out: float = 0.2) -> Path:
         folder = self.folder / f"{objective}_{length}_{held_out}"
         _python(
-            f"-m data_prep.examples --documents={self._documents} --vocab={self._vocabulary} "
-            f"--objective={objective} --sequence_length={length} --held_out_fraction={held_out} "
-            f"--shards=2 --workers=1 --output={folder}"
+            f"-m data_prep.examples --documents={quote(str(self._documents))} "
+            f"--vocab={quote(str(self._vocabulary))} --objective={objective} "
+            f"--sequence_length={length} --held_out_fraction={held_out} --shards=2 --workers=1 "
+            f"--output={quote(str(folder))}"
         )
         return folder
 
@@ -198,7 +201,8 @@ class Recipes:
         model_dir = self.folder / run
         words = len(self._vocabulary.read_text(encoding="utf-8").splitlines())
         _python(
-            f"run_pretraining.py --hparams={name} --model_dir={model_dir} {' '.join(flags)} "
+            f"run_pretraining.py --hparams={name} --model_dir={quote(str(model_dir))} "
+            f"{' '.join(map(quote, flags))} "
             f"--set=encoder.vocab_size={words} --set=num_train_steps=10 "
             "--set=run.stop_at_step=0 --set=run.keep_checkpoints_at=[] "
             "--set=run.num_eval_batches=2 --set=run.eval_every_steps=10"
@@ -269,6 +273,8 @@ def main() -> int:
     recipes.make_documents()
     wanted = flags.recipe or RECIPES
     same = {row["recipe"] for row in recipes.kept if row["same"]}
+    if same.issuperset(wanted):
+        same = set()
     for name in wanted:
         if name not in same:
             recipes.check(name)
@@ -278,4 +284,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

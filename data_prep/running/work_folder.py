@@ -113,9 +113,9 @@ def open_work(
     # Another version may read the rest of the input by other rules.
     described = {**_as_json(settings), "kind": kind, "tfbio": tfbio.__version__}
     replaced = overwrite and (folder / MANIFEST).exists()
-    resumes = not replaced and {"kind": kind, **_noted(folder)} == described
     text = json.dumps(described, sort_keys=True)
     work = folder / WORK / _work_name(hashlib.sha256(text.encode()).hexdigest())
+    resumes = not replaced and {"kind": kind, **_noted(folder)} == described and work.is_dir()
     try:
         if not resumes:
             (folder / MANIFEST).unlink(missing_ok=True)
@@ -147,8 +147,8 @@ def output_of(work: str | os.PathLike) -> Path:
 def unless_replaced(work: str | os.PathLike, records: Iterable[bytes]) -> Iterator[bytes]:
     """Yields the records of a shard of the output, and ends with an error if a later run has begun.
 
-    The job of a killed run lives on in a cluster. So none of its shards gets the name of one that
-    the later run writes.
+    The job of a killed run lives on in a cluster. Only a shard whose last record it has read before
+    the later run begins still gets its name, until the later run writes that shard.
 
     Args:
       work: the path of the working folder of the job's own run.

@@ -95,6 +95,7 @@ def read(data: bytes) -> tuple[set[str], set[str]]:
       RecursionError: its JSON is nested too deep.
     """
     text = data.decode("utf-8-sig", errors="replace")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")  # as old spreadsheets end lines
     beginning = text.lstrip()[:1]
     if beginning in ("{", "[") and (values := _json_values(text)):
         return _read_json(values)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 
 from tfbio.base import file_paths, json_files
 from tfbio.base.errors import UserError
+
+_TRIAL = re.compile(r"trial_\d+")
 
 
 def chosen(folder: str) -> str:
@@ -45,5 +48,9 @@ def followed(path: str | os.PathLike) -> str:
     if file_paths.is_remote(path) or not os.path.islink(absolute):
         return absolute
     real = os.path.realpath(absolute)
-    is_in_run = os.path.isfile(os.path.join(os.path.dirname(real), "config.json"))
-    return real if is_in_run else absolute
+
+    def is_in_run(folder: str) -> bool:
+        return os.path.isfile(os.path.join(os.path.dirname(folder), "config.json"))
+
+    was_moved = is_in_run(absolute) and _TRIAL.fullmatch(os.path.basename(absolute))
+    return real if is_in_run(real) and not was_moved else absolute

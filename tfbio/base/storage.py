@@ -111,15 +111,15 @@ def temporary_folder(path: str | os.PathLike) -> Iterator[str]:
       path: the local folder that the files are for, or a link to it; it need not exist.
 
     Yields:
-      The path of the new folder, beside that one, or in it where that one is mounted. It is removed
-      at the end, unless it was renamed.
+      The path of the new folder, in that one if it exists, or else beside it. It is removed at the
+      end, unless it was renamed.
 
     Raises:
       OSError: it cannot be made.
     """
     # On the file system of the other folder, or its files could not be renamed into that one.
     real = os.path.realpath(path)
-    name = os.path.join(real, "new") if os.path.ismount(real) else real
+    name = os.path.join(real, "new") if os.path.isdir(real) else real
     folder = f"{name}.{uuid.uuid4().hex}.tmp"
     os.makedirs(folder)
     descriptor = os.open(folder, os.O_RDONLY)  # NFS locks no folders: there, abandoned ones stay

@@ -92,7 +92,10 @@ class Entities:
         return rest.encode(self._codec, "surrogatepass") if rest else b""
 
     def _replaced(self, text: str) -> str:
-        """Replaces the entities in the next part of the XML; a section of CDATA has none."""
+        """Replaces the entities in the next part of the XML; a section of CDATA has none.
+
+        A mark of CDATA within a comment counts, too: nobody writes one there without the other.
+        """
         parts, start = [], 0
         while start < len(text):
             mark = "]]>" if self._in_cdata else "<![CDATA["

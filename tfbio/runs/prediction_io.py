@@ -306,8 +306,9 @@ def _require_different_ids(examples: Sequence[LabelledText]) -> None:
         other = paths.setdefault(example.id, path)
         if other != path:
             raise UserError(
-                f"{path}, line {line}: {other} also has a text with the id {example.id:.40}: give "
-                "each text an id of its own in a column id, or predict for one file at a time."
+                f"{path}, line {line}: {os.path.basename(other)} also has a text with the id "
+                f"{example.id:.40}: give each text an id of its own in a column id, or predict for "
+                "one file at a time."
             )
 
 

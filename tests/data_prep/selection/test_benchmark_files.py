@@ -59,6 +59,13 @@ def test_ids(load, content, pmids, pmcids):
     assert reason(excluded, "") == ""
 
 
+def test_lines_may_end_as_on_old_macs():
+    ids, texts = benchmark_files.read(
+        b"17|t|Copper transport.\r17|a|It is seen in man.\r\r18|t|b\r"
+    )
+    assert ids == {"17", "18"} and {"Copper transport.", "b"} <= texts
+
+
 @pytest.mark.parametrize("inside", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c"])
 def test_lines_end_at_line_feeds_alone(inside):
     """Others, which end a line for Unicode, may stand in the texts of JSON and of tables."""

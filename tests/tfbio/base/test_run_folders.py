@@ -23,12 +23,13 @@ def test_a_damaged_file_of_a_sweep_is_named(content, tmp_path):
 
 def test_a_link_to_a_trial_is_followed_to_its_run(tmp_path, monkeypatch):
     run, disk = tmp_path / "run", tmp_path / "disk"
-    for folder in (run / "trial_3", disk / "trial_0", disk / "snapshot"):
+    for folder in (run / "trial_3", disk / "trial_0", tmp_path / "cache" / "snapshot"):
         folder.mkdir(parents=True)
     (run / "config.json").touch()
     (tmp_path / "best").symlink_to("run/trial_3")
-    (tmp_path / "named").symlink_to("disk/snapshot")
+    (tmp_path / "named").symlink_to("cache/snapshot")
     (run / "trial_0").symlink_to("../disk/trial_0")  # which was moved to another disk
+    (disk / "config.json").touch()  # of another run there
     monkeypatch.chdir(tmp_path)
     for path, expected in {
         "best": "run/trial_3",

@@ -79,7 +79,7 @@ def test_in_place_of_a_link_its_folder_has_the_new_files(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "replace", lambda *paths: moved.append(paths) or replace(*paths))
     formats.write(str(link), "brat", [odd()])
     assert link.is_symlink() and sorted(os.listdir(real)) == ["odd.ann", "odd.txt"]
-    assert {os.path.dirname(os.path.dirname(source)) for source, _ in moved} == {str(real.parent)}
+    assert {os.path.dirname(os.path.dirname(source)) for source, _ in moved} == {str(real)}
 
 
 def test_types_and_names_of_files_are_words_of_brat_s(tmp_path):

@@ -222,11 +222,11 @@ def test_texts_of_two_tables_have_different_ids(tmp_path, header):
         output = str(tmp_path / "new.jsonl")
         return prediction_io.Texts.read(known, [str(tmp_path)], output, "jsonl")
 
-    one, two = tmp_path / "0.tsv", tmp_path / "1.tsv"
+    two = tmp_path / "1.tsv"
     with pytest.raises(UserError) as raised:
         read("2", "2")
     assert str(raised.value) == (
-        f"{two}, line 2: {one} also has a text with the id 2: give each text an id of its own in a "
+        f"{two}, line 2: 0.tsv also has a text with the id 2: give each text an id of its own in a "
         "column id, or predict for one file at a time."
     )
     if has_id:
