@@ -30,17 +30,21 @@ except KeyboardInterrupt:
 """
 
 
-def test_a_command_is_given_the_time_to_save_after_ctrl_c(tmp_path):
-    saved = tmp_path / "saved"
-    command = shlex.join(["-c", SAVES_AFTER_CTRL_C, str(saved)])
-    with subprocess.Popen(
-        [sys.executable, "-c", RUNS_IT, command],
+def start(program, saved):
+    """Starts a process, with a session of its own, that runs a program as a command."""
+    return subprocess.Popen(
+        [sys.executable, "-c", RUNS_IT, shlex.join(["-c", program, str(saved)])],
         cwd=commands.ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-    ) as process:
+    )
+
+
+def test_a_command_is_given_the_time_to_save_after_ctrl_c(tmp_path):
+    saved = tmp_path / "saved"
+    with start(SAVES_AFTER_CTRL_C, saved) as process:
         assert process.stdout.readline() == "ready\n"
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         assert process.wait() == 1
@@ -65,13 +69,7 @@ time.sleep(60)
 def test_sigterm_ends_the_command_too(tmp_path):
     """Or it would go on alone, with its folder locked."""
     saved = tmp_path / "saved"
-    command = shlex.join(["-c", ENDS_AFTER_SIGTERM, str(saved)])
-    with subprocess.Popen(
-        [sys.executable, "-c", RUNS_IT, command],
-        cwd=commands.ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with start(ENDS_AFTER_SIGTERM, saved) as process:
         assert process.stdout.readline() == "ready\n"
         process.terminate()
         assert process.wait() == 143

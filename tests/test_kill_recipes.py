@@ -33,7 +33,7 @@ def load(name, overrides=()):
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_small_recipe_keeps_all_but_its_size(name):
-    """What a resumed run depends on: objective, masks, optimizer, phases, teacher."""
+    """A resumed run depends on these: objective, masks, optimizer, phases, teacher."""
     recipe, small = load(name), load(name, kill_recipes.small(name))
     for field in (
         *("objective", "mask_unit", "mask_prob", "mask_with_replacement", "sentence_pair_loss"),

@@ -479,7 +479,7 @@ def test_a_process_computes_with_its_share_of_the_threads(monkeypatch, given, ex
 
 
 def calls(monkeypatch, cores, processes):
-    """What annotating nine files calls, with a number of cores and one of --processes."""
+    """Returns what annotating nine files calls, with so many cores and --processes."""
     seen = []
     run = types.SimpleNamespace(left=[None] * 9, uses=lambda cores: seen.append(("uses", cores)))
     monkeypatch.setattr(annotation.joblib, "cpu_count", lambda: cores)
@@ -511,7 +511,7 @@ def test_a_run_uses_the_cores_that_there_are(monkeypatch, cores, processes, thre
     ],
 )
 def test_each_core_has_a_process_unless_there_is_a_gpu(monkeypatch, devices, call):
-    """Where --processes is not given."""
+    """Counts them where --processes is not given."""
     found = types.SimpleNamespace(glob=lambda pattern: fnmatch.filter(devices, pattern))
     monkeypatch.setattr(annotation, "glob", found)
     assert calls(monkeypatch, 4, 0) == [("uses", 4), call]

@@ -1,4 +1,4 @@
-"""What a process of an annotation says; `test_annotation.py` has the processes themselves."""
+"""Tests what a process of an annotation says; `test_annotation.py` starts the processes."""
 
 import collections
 import multiprocessing
