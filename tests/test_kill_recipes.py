@@ -1,6 +1,6 @@
 """`scripts/kill_recipes.py`: a recipe of each kind, killed at a small size.
 
-The script kills the run of every recipe, which takes an hour.
+The script kills the run of every recipe, which takes half an hour.
 """
 
 import importlib
