@@ -198,6 +198,15 @@ COMPILED = [
     ("biom_bert_large", "v3-512", 512, 8),
     ("biom_albert biom_albert_pmc", "v3-512", 512, 16),
     ("biom_electra_base", "v3-512", 512, 2),
+    ("base bioelectra_pmc bioelectra_pmc_2m", "v3-32", 128, 16),
+    ("base bioelectra_pmc bioelectra_pmc_2m", "v3-512", 128, 1),
+    ("bioelectra_from_electra bioelectra_wikipedia", "v3-32", 512, 16),
+    ("bioelectra_from_electra bioelectra_wikipedia", "v3-512", 512, 1),
+    ("pubmedbert_adversarial", "v3-32", 512, 256),
+    ("pubmedbert_adversarial", "v3-512", 512, 16),
+    ("biolm_base_distilled", "v3-32", 512, 256),
+    ("biolm_base_distilled", "v3-512", 512, 16),
+    ("biolm_base_distilled_aligned", "v3-512", 512, 16),
 ]
 # What a step's memory does not depend on, beside the length, which a phase has.
 NUMBERS = {
