@@ -1,3 +1,5 @@
+"""The flags that select articles give the settings of the same names."""
+
 import dataclasses
 
 from absl import flags

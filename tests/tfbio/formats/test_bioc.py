@@ -87,23 +87,23 @@ def test_an_infon_type_that_is_no_text_is_refused(tmp_path):
         list(bioc.read_json(str(path)))
 
 
-def test_text_in_markup_is_kept(tmp_path):
-    """The DTD of BioC has none in a text, and what stands behind it was lost."""
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        # The DTD of BioC has no markup in a text, and what stood behind it was lost.
+        ("IL-<sub>2</sub> in <i>E. <b>coli</b></i>.", "IL-2 in E. coli."),
+        # A section of CDATA has no entities.
+        ("<![CDATA[AT&T; x]]>&nbsp;y", "AT&T; x\xa0y"),
+    ],
+    ids=["markup", "cdata"],
+)
+def test_all_of_a_text_is_kept(tmp_path, written, expected):
     (tmp_path / "a.xml").write_text(
         "<collection><document><id>1</id><passage><offset>0</offset>"
-        "<text>IL-<sub>2</sub> in <i>E. <b>coli</b></i>.</text></passage></document></collection>"
+        f"<text>{written}</text></passage></document></collection>"
     )
     (document,) = bioc.read_documents(tmp_path / "a.xml")
-    assert document["passages"][0]["text"] == "IL-2 in E. coli."
-
-
-def test_a_section_of_cdata_has_no_entities(tmp_path):
-    (tmp_path / "a.xml").write_text(
-        "<collection><document><id>1</id><passage><offset>0</offset>"
-        "<text><![CDATA[AT&T; x]]>&nbsp;y</text></passage></document></collection>"
-    )
-    (document,) = bioc.read_documents(tmp_path / "a.xml")
-    assert document["passages"][0]["text"] == "AT&T; x\xa0y"
+    assert document["passages"][0]["text"] == expected
 
 
 def test_what_is_no_collection_is_told_apart_or_refused(tmp_path):
