@@ -208,9 +208,11 @@ def _verdict(results: Sequence[Result]) -> str:
         sentences.append(
             f"Pretraining helps by {needed:g} standard errors or more: {_names(shown)}."
         )
-    if others := [result for result in results if not result.from_random >= needed]:
+    if worse := [result for result in results if result.from_random <= -needed]:
+        sentences.append(f"It harms by {needed:g} or more: {_names(worse)}.")
+    if others := [result for result in results if not abs(result.from_random) >= needed]:
         sentences.append(
-            f"Not {needed:g} standard errors better than random weights, which shows nothing: "
+            f"Not {needed:g} standard errors from random weights, which shows nothing: "
             f"{_names(others)}."
         )
     if of_one_seed := [result for result in results if result.seeds == 1]:

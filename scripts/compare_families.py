@@ -106,12 +106,17 @@ class FamilyComparison(comparison.Comparison):
             for turn in range(1 if self.small else TURNS):
                 for name in names:
                     self._cost(name, FAMILIES[name], turn)
-        rates = {name: self._learning_rate(name, FAMILIES[name]) for name in names}
-        failed = []
+        rates, failed = {}, []
+        for name in names:
+            try:
+                rates[name] = self._learning_rate(name, FAMILIES[name])
+            except errors.UserError as error:
+                print(f"error: {error}", flush=True)
+                failed.append(f"{name} in the search")
         for seed in range(seeds):
-            for name in names:
+            for name, rate in rates.items():
                 try:
-                    self._seed(name, FAMILIES[name], rates[name], seed)
+                    self._seed(name, FAMILIES[name], rate, seed)
                 except errors.UserError as error:
                     print(f"error: {error}", flush=True)
                     failed.append(f"{name} with seed {seed}")
@@ -141,10 +146,9 @@ class FamilyComparison(comparison.Comparison):
         todo = [(key, of_tuning) for key, of_tuning in tuned if not self.found(key, of_tuning)]
         if self.found(pretrained, digest) and not todo:
             return
-        model_dir = self._model_dir(name, rate, seed)
+        model_dir, steps = self._model_dir(name, rate, seed), self._steps(family, tokens)
         self._pretrain(family, settings, model_dir)
         if not self.found(pretrained, digest):
-            steps = self._steps(family, tokens)
             self.add(
                 pretrained,
                 digest,
@@ -153,7 +157,7 @@ class FamilyComparison(comparison.Comparison):
                 tokens=round(steps * self._tokens_per_step(family)),
                 parameters=objective_cost.parameters(family.config(settings)).encoder,
                 encoder=encoder,
-                held_out=_held_out(model_dir),
+                held_out=_held_out(model_dir, steps),
             )
         for key, of_tuning in todo:
             is_random = key["start"] == "random"
@@ -176,23 +180,27 @@ class FamilyComparison(comparison.Comparison):
             key = {"stage": "search", "family": name, "learning_rate": rate}
             if not (record := self.found(key, digest)):
                 stop = self._steps(family, SMALL_SEARCH_TOKENS if self.small else SEARCH_TOKENS)
-                stopped = settings | {"run.stop_at_step": stop}
-                figures = self._searched(family, stopped, self._model_dir(name, rate, seed=0))
+                model_dir = self._model_dir(name, rate, seed=0)
+                figures = self._searched(family, settings, model_dir, stop)
                 record = self.add(key, digest, steps=stop, held_out=figures)
             losses[rate] = record["held_out"]["loss"]
+        if not any(map(math.isfinite, losses.values())):
+            raise errors.UserError(
+                f"{name} diverged with each learning rate of {', '.join(f'{x:g}' for x in losses)}."
+            )
         return min(losses, key=lambda rate: scores.rank(losses[rate]))
 
     def _searched(
-        self, family: Family, settings: dict[str, object], model_dir: str
+        self, family: Family, settings: dict[str, object], model_dir: str, stop: int
     ) -> dict[str, float]:
-        """Pretrains; returns held-out figures, with an infinite loss if the run diverged."""
+        """Pretrains to a step; returns held-out figures, an infinite loss if the run diverged."""
         try:
-            self._pretrain(family, settings, model_dir)
+            self._pretrain(family, settings | {"run.stop_at_step": stop}, model_dir)
         except errors.UserError:
             if comparison.diverged(model_dir):
                 return {"loss": math.inf}
             raise
-        return _held_out(model_dir)
+        return _held_out(model_dir, stop)
 
     def _model_dir(self, name: str, rate: float, seed: int) -> str:
         """Returns the folder of a run of pretraining."""
@@ -263,10 +271,18 @@ class FamilyComparison(comparison.Comparison):
         )
 
 
-def _held_out(model_dir: str) -> dict[str, float]:
-    """Returns the figures of a run's last evaluation on held-out articles."""
-    figures = curves.read_run(model_dir)["heldout"]
-    return {tag: points[-1][1] for tag, points in figures.items()}
+def _held_out(model_dir: str, step: int) -> dict[str, float]:
+    """Returns the figures of a run's evaluation on held-out articles after a step.
+
+    With another file of scores, the run may have gone on since.
+
+    Raises:
+      UserError: it has none after this step.
+    """
+    figures = {tag: dict(x) for tag, x in curves.read_run(model_dir)["heldout"].items()}
+    if step not in figures.get("loss", {}):
+        raise errors.UserError(f"{model_dir} has no evaluation after step {step}: delete it.")
+    return {tag: values[step] for tag, values in figures.items()}
 
 
 def _not_by_default(settings: PretrainingConfig) -> dict[str, object]:

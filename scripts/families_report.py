@@ -172,21 +172,18 @@ def _random(records: Sequence[dict], task: str, name: str) -> list[float]:
 
 def _verdict(apart: dict[str, float], of_one_seed: Sequence[str]) -> str:
     """Says for which families the task shows that they learnt something."""
-    shown = [
-        FAMILIES[name].title for name, errors in apart.items() if errors >= scores.STANDARD_ERRORS
-    ]
+    needed = scores.STANDARD_ERRORS
+    shown = [FAMILIES[name].title for name, errors in apart.items() if errors >= needed]
+    worse = [FAMILIES[name].title for name, errors in apart.items() if errors <= -needed]
     # What is not a number, as of scores that are all the same, is not apart.
-    none = [
-        FAMILIES[name].title
-        for name, errors in apart.items()
-        if not errors >= scores.STANDARD_ERRORS
-    ]
+    none = [FAMILIES[name].title for name, errors in apart.items() if not abs(errors) >= needed]
     sentences = []
     if shown:
         sentences.append(
-            f"Pretraining helps by {scores.STANDARD_ERRORS:g} standard errors or more: "
-            f"{'; '.join(shown)}."
+            f"Pretraining helps by {needed:g} standard errors or more: {'; '.join(shown)}."
         )
+    if worse:
+        sentences.append(f"It harms by {needed:g} or more: {'; '.join(worse)}.")
     if none:
         sentences.append(f"This task shows nothing of: {'; '.join(none)}.")
     if of_one_seed:
@@ -213,6 +210,7 @@ def _draw(records: Sequence[dict], path: Path) -> bool:
             values, others = _values(records, task, name), _random(records, task, name)
             if not values or not others:
                 continue
+            seeds = len(scores.of(records, "finetuning", task=task, family=name))
             # Families with the same encoder have the same scores of random weights, and one cross.
             for place, found, mark, colour, label in (
                 (minutes[name], values, "o", f"C{number}", FAMILIES[name].title),
@@ -220,12 +218,25 @@ def _draw(records: Sequence[dict], path: Path) -> bool:
             ):
                 mean, (low, high) = statistics.fmean(found), scores.interval(found)
                 bars = [[mean - low], [high - mean]]
-                axis.errorbar(place, mean, bars, fmt=mark, capsize=3, color=colour, label=label)
-        axis.set(xlabel="CPU minutes of pretraining (x: random weights)", title=task)
+                # Seeds of fine-tuning alone say less than those of pretraining.
+                face = "none" if mark == "o" and seeds == 1 else colour
+                axis.errorbar(
+                    place, mean, bars, fmt=mark, capsize=3, color=colour, mfc=face, label=label
+                )
+        axis.set(xlabel="CPU minutes of pretraining", title=task)
         axis.set_ylabel(f"{scores.of(records, 'finetuning', task=task)[0]['metric']}, %")
         axis.grid(alpha=0.3)
-    if panels[0].get_legend_handles_labels()[0]:
-        panels[0].legend(fontsize=8)
+    found = [panel.get_legend_handles_labels() for panel in panels]
+    by_label = {label: handle for pair in found for handle, label in zip(*pair, strict=True)}
+    figure.legend(
+        by_label.values(),
+        by_label,
+        loc="outside lower center",
+        ncols=max(1, len(by_label)),
+        title="x: random weights. Hollow: one seed of pretraining, the interval over fine-tuning.",
+        fontsize=8,
+        title_fontsize=8,
+    )
     with storage.written_whole(path) as stream:
         figure.savefig(stream, format="png", dpi=120)
     return True

@@ -51,6 +51,8 @@ def test_a_family_keeps_all_that_is_not_the_same_for_all(name):
     changed = {setting for setting, value in after.items() if before[setting] != value}
     size = {f"encoder.{x}" for x in ("vocab_size", "hidden_size", "embedding_size")}
     size |= {f"encoder.{x}" for x in ("num_attention_heads", "intermediate_size")}
+    if name.startswith("biom_albert"):
+        size.add("encoder.initializer_range")
     budget = {"num_train_steps", "num_warmup_steps", "learning_rate", "seed"}
     bookkeeping = {"run.eval_every_steps", "run.save_checkpoints_steps", "run.parallel_parts"}
     allowed = size | budget | bookkeeping | set(COMMON) | {"generator_hidden_fraction"}
@@ -159,6 +161,7 @@ def test_the_report_says_what_is_shown_and_what_is_not(tmp_path):
         random("small", [0.5, 0.51, 0.52]),
         *scored("biom_bert", [0.60, 0.62, 0.64]),
         *scored("bioelectra", [0.51] * 3, [0.51] * 3),  # one class for all
+        *scored("biom_albert", [0.40, 0.41, 0.39], [0.40, 0.42, 0.41]),
     ]
     families_report.write(records, tmp_path)
     text = (tmp_path / "comparison.md").read_text()
@@ -174,6 +177,7 @@ def test_the_report_says_what_is_shown_and_what_is_not(tmp_path):
     # Errors of 0 and of 1.155; what has one seed is compared with no other family.
     assert "| bio-lm | 9.5 |  |" in text and "| BioELECTRA |  | -9.5 |" in text
     assert "by 2 standard errors or more: bio-lm." in text
+    assert "It harms by 2 or more: BioM-ALBERT, equal FLOPs." in text
     assert "shows nothing of: BioELECTRA; PubMedBERT." in text
     assert "over seeds of fine-tuning alone: PubMedBERT." in text
     assert (tmp_path / "comparison.png").read_bytes().startswith(b"\x89PNG")
@@ -238,7 +242,11 @@ def test_an_interrupted_comparison_goes_on_and_repeats_nothing(typed, tmp_path, 
     assert folder == f"--model_dir={tmp_path}/pretrained/pubmedbert_{rate:g}_seed_0"
     held_out = curves.read_run(folder.partition("=")[2])["heldout"]["loss"]
     assert [step for step, _ in held_out] == [10, run["steps"]]
-    assert held_out[0][1] == best["held_out"]["loss"]
+    assert held_out[0][1] == best["held_out"]["loss"] != held_out[1][1]
+    # The search's loss is still that of its end.
+    assert compare_families._held_out(folder.partition("=")[2], 10) == best["held_out"]
+    with pytest.raises(errors.UserError, match="has no evaluation after step 11: delete it"):
+        compare_families._held_out(folder.partition("=")[2], 11)
     assert 0 <= run["held_out"]["sentence_pair_balanced_accuracy"] <= 1
     scores = [record for record in records if record["stage"] == "finetuning"]
     for record in scores:
@@ -251,11 +259,14 @@ def test_an_interrupted_comparison_goes_on_and_repeats_nothing(typed, tmp_path, 
     assert "| PubMedBERT | 1 |" in (tmp_path / "comparison.md").read_text()
 
 
-def make_examples(folder, objective):
+COUNTS = {"tokens": 9000, "examples": 80, "heldout_examples": 41}
+MADE_OF = {"vocab_size": 8192, "documents_sha256": "a", "vocab_sha256": "b"}
+
+
+def make_examples(folder, objective, counts=COUNTS, settings=MADE_OF):
+    """Makes the manifest of examples, which says all that settings depend on."""
     examples = folder / f"examples_{objective}"
     examples.mkdir(parents=True)
-    counts = {"tokens": 9000, "examples": 80, "heldout_examples": 41}
-    settings = {"vocab_size": 8192, "documents_sha256": "a", "vocab_sha256": "b"}
     manifest = {"kind": "examples", "counts": counts, "settings": settings, "shards": []}
     (examples / "manifest.json").write_text(json.dumps(manifest))
 
@@ -337,7 +348,8 @@ def test_a_learning_rate_that_is_too_high_has_lost(diverged, tmp_path, monkeypat
         with pytest.raises(errors.UserError, match="exit code 1"):
             compared._learning_rate("bioelectra", FAMILIES["bioelectra"])
         return
-    compared._learning_rate("bioelectra", FAMILIES["bioelectra"])
+    with pytest.raises(errors.UserError, match="with each learning rate of 0.0005, 0.001"):
+        compared._learning_rate("bioelectra", FAMILIES["bioelectra"])
     again = compare_families.FamilyComparison(str(tmp_path))
     assert [record["held_out"] for record in again.records] == [{"loss": math.inf}] * 3
 
@@ -387,15 +399,20 @@ def test_one_that_fails_keeps_no_other_from_its_turn(tmp_path, monkeypatch, caps
         if name == "biolm":
             raise errors.UserError("this command ended with exit code 137: run_pretraining.py")
 
+    def search(name, family):
+        if name == "bioelectra":
+            raise errors.UserError("this command ended with exit code 1: run_pretraining.py")
+        return 1e-3
+
     compared = compare_families.FamilyComparison(str(tmp_path))
     cost = {"stage": "cost", "family": "biolm", "turn": 0, "settings": "", "processor": "another"}
     compared.records.append(cost | {"cpu_seconds_per_step": 0.5})
     monkeypatch.setattr(compared, "prepare", lambda examples: None)
-    monkeypatch.setattr(compared, "_learning_rate", lambda name, family: 1e-3)
+    monkeypatch.setattr(compared, "_learning_rate", search)
     monkeypatch.setattr(compare_families.FamilyComparison, "_seed", seed)
-    failed = "a command failed for biolm with seed 0, biolm with seed 1: its error is above"
+    failed = "for bioelectra in the search, biolm with seed 0, biolm with seed 1: its error is"
     with pytest.raises(errors.UserError, match=failed):
-        compared.run(["biolm", "pubmedbert"], seeds=2)
+        compared.run(["bioelectra", "biolm", "pubmedbert"], seeds=2)
     assert turns == [("biolm", 0), ("pubmedbert", 0), ("biolm", 1), ("pubmedbert", 1)]
     said = capsys.readouterr().out
     assert "CPU times of another, with which" in said and "exit code 137" in said
