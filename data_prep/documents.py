@@ -212,11 +212,17 @@ def _add_steps(
         | beam.Reshuffle()
         | "Read"
         >> beam.FlatMap(input_units.read_input, reader=reader, partitions=partitions).with_outputs(
-            "problems", main="rows"
+            "problems", "of_pmc", main="rows"
         )
     )
+    with_pmids = (
+        read.of_pmc
+        | "ByPmcNumber" >> beam.GroupByKey()
+        | "WithPmids" >> beam.FlatMap(versions.with_pmids, partitions=partitions)
+    )
     newest = (
-        read.rows
+        (read.rows, with_pmids)
+        | "AllRows" >> beam.Flatten()
         | "ByArticle" >> beam.GroupByKey()
         | "Newest" >> beam.FlatMap(versions.newest_versions)
     )
@@ -260,33 +266,33 @@ def define_flags() -> None:
     flags.DEFINE_bool("strict", False, "Fail if any input file is bad, instead of leaving it out.")
     cli.define_list(
         "exclude",
-        [],
+        list(_DEFAULTS.exclude),
         "Files or folders of PMIDs, and of benchmarks: articles whose id or text is in them are "
         "left out (decontamination).",
     )
     flags.DEFINE_enum(
         "duplicates",
-        "near",
+        _DEFAULTS.duplicates,
         ["near", "exact", "keep"],
         "Leave out texts that are nearly the same as another, only exactly the same, or none.",
     )
     selection_flags.define()
     flags.DEFINE_string(
         "sentence_splitter",
-        "auto",
+        _DEFAULTS.sentence_splitter,
         "auto (the first installed of "
         + ", ".join([*splitters.BEST_FIRST, splitters.ALWAYS_INSTALLED])
         + "), scispacy or pysbd (rules), or any installed spaCy package.",
     )
     flags.DEFINE_float(
         "shard_megabytes",
-        2.0,
+        _DEFAULTS.shard_megabytes,
         "Millions of characters in a file of documents; about 32 for all of PubMed and PMC.",
         lower_bound=0.001,
     )
     flags.DEFINE_integer(
         "max_articles",
-        0,
+        _DEFAULTS.max_articles,
         "Read only so many texts (citations, abstracts, bodies) of each file, to try it; 0: all.",
         lower_bound=0,
     )

@@ -65,7 +65,7 @@ class ExampleSettings:
     packing: bool = False
     sequence_length: int = 128
     lower_case: bool = True
-    held_out_fraction: float = 0.05
+    held_out_fraction: float = command.HELD_OUT_FRACTION
     shards: int = 0
     seed: int = 0
 
@@ -296,25 +296,25 @@ def define_flags() -> None:
     )
     flags.DEFINE_bool(
         "packing",
-        False,
+        _DEFAULTS.packing,
         "Pack several documents into an example, without loss of text or room, each kept to "
         "itself; with electra or full_sentences.",
     )
     flags.DEFINE_integer(
         "sequence_length",
-        128,
+        _DEFAULTS.sequence_length,
         "Tokens in an example.",
         lower_bound=8,
         upper_bound=65535,  # the lengths of segments have two bytes
     )
     flags.DEFINE_bool(
         "lower_case",
-        True,
+        _DEFAULTS.lower_case,
         "Lower-case the text and strip accents (uncased); byte-level BPE ignores it.",
     )
     flags.DEFINE_float(
         "held_out_fraction",
-        0.05,
+        _DEFAULTS.held_out_fraction,
         "Share of the articles, chosen by a hash of their id, kept out of training, which measures "
         "its loss on them.",
         lower_bound=0.0,
@@ -322,13 +322,15 @@ def define_flags() -> None:
     )
     flags.DEFINE_integer(
         "shards",
-        0,
+        _DEFAULTS.shards,
         "Training files to write; 0: one for each 32 MiB of documents, and at least 16. A worker "
         "holds one in memory.",
         lower_bound=0,
         upper_bound=99999,  # of which names have five digits
     )
-    flags.DEFINE_integer("seed", 0, "Seed of the segments' lengths and of the shuffle.")
+    flags.DEFINE_integer(
+        "seed", _DEFAULTS.seed, "Seed of the segments' lengths and of the shuffle."
+    )
     command.define_common_flags()
 
 

@@ -254,7 +254,8 @@ def main(argv: list[str]) -> None:
             with storage.only_writer(flag.output):
                 storage.write_text(flag.output, text)
         except OSError as error:
-            raise errors.UserError(f"cannot write {flag.output}: {error.strerror}.") from error
+            reason = messages.reason(error)
+            raise errors.UserError(f"cannot write {flag.output}: {reason}.") from error
 
 
 if __name__ == "__main__":

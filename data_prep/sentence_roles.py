@@ -70,7 +70,7 @@ def make_sentence_roles(
     documents: str | os.PathLike,
     output: str | os.PathLike,
     *,
-    held_out_fraction: float = 0.05,
+    held_out_fraction: float = command.HELD_OUT_FRACTION,
     overwrite: bool = False,
 ) -> Manifest:
     """Makes the labelled task of sentence roles from documents, or reuses a finished one.
@@ -191,7 +191,7 @@ def define_flags() -> None:
     flags.DEFINE_string("output", None, "Folder to write to.", required=True)
     flags.DEFINE_float(
         "held_out_fraction",
-        0.05,
+        command.HELD_OUT_FRACTION,
         "Share of the articles for dev and test together; give what the examples were made with.",
         lower_bound=0.0,
         upper_bound=0.5,

@@ -52,7 +52,7 @@ class Abstract(NamedTuple):
 
 
 def read_bc5cdr(
-    source: str | os.PathLike, entity_type: str, left: corpus_splits.LeftOut | None = None
+    source: str | os.PathLike, entity_type: str, left: corpus_splits.LeftOut
 ) -> dict[str, list[tuple[str, ...]]]:
     """Reads one type of the mentions of BC5CDR's release, as the lines of BLURB's splits.
 
@@ -85,7 +85,7 @@ def read_bc5cdr(
 
 
 def read_ncbi_disease(
-    source: str | os.PathLike, left: corpus_splits.LeftOut | None = None
+    source: str | os.PathLike, left: corpus_splits.LeftOut
 ) -> dict[str, list[tuple[str, ...]]]:
     """Reads the mentions of NCBI-disease's release, as the lines of BLURB's splits.
 
@@ -119,10 +119,9 @@ def read_ncbi_disease(
 
 
 def _rows(
-    abstracts: Mapping[str, Iterable[Abstract]], left: corpus_splits.LeftOut | None
+    abstracts: Mapping[str, Iterable[Abstract]], left: corpus_splits.LeftOut
 ) -> dict[str, list[tuple[str, ...]]]:
     """Returns the lines of each split, and lists in `left` what is not in them."""
-    left = [] if left is None else left
     seen: set[str] = set()
     splits: dict[str, list[tuple[str, ...]]] = {}
     for split, of_split in abstracts.items():

@@ -25,7 +25,7 @@ from data_prep.corpora.released_files import CorpusError, File
 
 
 def read_examples(
-    source: str | os.PathLike, left: corpus_splits.LeftOut | None = None
+    source: str | os.PathLike, left: corpus_splits.LeftOut
 ) -> dict[str, list[tuple[str, ...]]]:
     """Reads the genes of BC2GM's release, as the lines of BLURB's splits.
 
@@ -42,7 +42,6 @@ def read_examples(
       CorpusError: the release cannot be read or lacks a file, a line is not of its form, or a
         mention is not at its place.
     """
-    left = [] if left is None else left
     pattern = r"[^/]*(train|test)/(train\.in|test\.in|GENE\.eval)"
     found = released_files.find(source, pattern)
     files = {}

@@ -44,7 +44,7 @@ _COLUMNS = {
 
 
 def read_examples(
-    source: str | os.PathLike, schema: str, left: corpus_splits.LeftOut | None = None
+    source: str | os.PathLike, schema: str, left: corpus_splits.LeftOut
 ) -> dict[str, list[tuple[str, ...]]]:
     """Reads a data set in one of BigBio's schemas, as the rows of files for fine-tuning.
 
@@ -66,7 +66,6 @@ def read_examples(
       FormatError: a file is not in the schema, or a mention is not at its place.
       TaskFileError: a file cannot be read.
     """
-    left = [] if left is None else left
     splits = {}
     for split, names in _NAMES.items():
         path = _file_of(source, split, names)

@@ -20,7 +20,7 @@ _LABELS = ("yes", "no")
 
 
 def read_examples(
-    source: str | os.PathLike, index: str | os.PathLike, left: corpus_splits.LeftOut | None = None
+    source: str | os.PathLike, index: str | os.PathLike, left: corpus_splits.LeftOut
 ) -> dict[str, list[tuple[str, str, str, str]]]:
     """Reads the yes/no questions of BioASQ's release, as the rows of BLURB's splits.
 
@@ -38,7 +38,6 @@ def read_examples(
       CorpusError: the release or a list cannot be read, a question lacks a part, two files differ
         on a question, or a list names a question that the release does not have.
     """
-    left = [] if left is None else left
     rows: dict[str, tuple[str, str, str, str]] = {}
     paths: dict[str, str] = {}
     for file in released_files.find(source, r"[^/]+\.json").values():

@@ -90,10 +90,10 @@ _MAKERS = {
         lambda flag, left: ebm_pico.read_examples(flag.input, flag.index, left), ("index",)
     ),
     "chemprot": _Maker(
-        lambda flag, left: chemprot.read_examples(flag.input, flag.entities, left), ("entities",)
+        lambda flag, left: chemprot.read_examples(flag.input, left, flag.entities), ("entities",)
     ),
     "ddi": _Maker(
-        lambda flag, left: ddi.read_examples(flag.input, flag.index, flag.entities, left),
+        lambda flag, left: ddi.read_examples(flag.input, flag.index, left, flag.entities),
         ("index", "entities"),
     ),
     "gad": _Maker(

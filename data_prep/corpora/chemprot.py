@@ -59,16 +59,16 @@ class Mention(NamedTuple):
 
 
 def read_examples(
-    source: str | os.PathLike, entities: str = "dummy", left: corpus_splits.LeftOut | None = None
+    source: str | os.PathLike, left: corpus_splits.LeftOut, entities: str = "dummy"
 ) -> dict[str, list[tuple[str, str, str]]]:
     """Reads ChemProt's pairs of a chemical and a gene from the release, as the rows of the splits.
 
     Args:
       source: the release: the path of a folder or an archive.
-      entities: "dummy" for `@CHEMICAL$` and `@GENE$`, "marker" for markers about the two.
       left: a list that gets `(id, path of its file, reason)`, all str, for each relation that is of
         no example and each mention that no sentence has whole ("not_in_one_sentence"), and for each
         relation that another one of its pair follows ("repeated").
+      entities: "dummy" for `@CHEMICAL$` and `@GENE$`, "marker" for markers about the two.
 
     Returns:
       A dict with the keys "train", "dev" and "test". Each value is a list of rows `(PMID.T1.T2,
@@ -79,7 +79,6 @@ def read_examples(
       CorpusError: the release cannot be read or lacks a file, a line has another form, a mention's
         text is not at its offsets, or Punkt is not installed.
     """
-    left = [] if left is None else left
     splitter = load_punkt()
     files = released_files.find(
         source, r"chemprot_[a-z]+_(abstracts|entities|relations)(_gs)?\.tsv"
@@ -160,7 +159,7 @@ def read_mentions(file: File, texts: dict[str, str]) -> dict[str, list[Mention]]
 
 
 def read_relations(
-    file: File, left: corpus_splits.LeftOut | None = None
+    file: File, left: corpus_splits.LeftOut
 ) -> dict[tuple[str, frozenset[str]], str]:
     """Reads the labels of ChemProt's pairs of mentions from a file of the release.
 
@@ -183,7 +182,7 @@ def read_relations(
         if not all(argument.startswith(("Arg1:", "Arg2:")) for argument in arguments):
             raise CorpusError(f"{file.path}, line {number}: expected Arg1:T1 and Arg2:T2.")
         pair = frozenset(argument[len("Arg1:") :] for argument in arguments)
-        if (pmid, pair) in labels and left is not None:
+        if (pmid, pair) in labels:
             left.append((".".join((pmid, *sorted(pair))), file.path, "repeated"))
         labels[pmid, pair] = label if label in _LABELS else _NEGATIVE
     return labels

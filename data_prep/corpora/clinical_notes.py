@@ -55,9 +55,9 @@ def tagged(
     text: str,
     mentions: Sequence[Mention],
     counts: Counter[str],
+    left: list[tuple[str, str, str]],
     sentence_end: re.Pattern[str] = _LINE_END,
     word: re.Pattern[str] = WORD,
-    left: list[tuple[str, str, str]] | None = None,
 ) -> list[tuple[str, ...]]:
     """Turns the mentions of a clinical note, given by offsets, into tags of the note's words.
 
@@ -67,10 +67,10 @@ def tagged(
       mentions: the mentions, in the order of the release.
       counts: changed in place: the numbers of mentions, by "mentions", and of those that do not
         fit, by the sentences that `say` prints, are added.
-      sentence_end: a pattern that matches between sentences.
-      word: a pattern that matches a word.
       left: a list that gets `(NAME.START-END, NAME, "no_word" or "overwritten")` for each mention
         that has no word.
+      sentence_end: a pattern that matches between sentences.
+      word: a pattern that matches a word.
 
     Returns:
       The lines of the note as a list of tuples of str: `("-DOCSTART- (NAME)",)`, `("",)` for a
@@ -103,11 +103,10 @@ def tagged(
     counts[OVERLAPPED] += sum(
         any(owner[place] != number for place in own) for number, own in enumerate(places)
     )
-    if left is not None:
-        for number, (mention, own) in enumerate(zip(mentions, places, strict=True)):
-            if all(owner[place] != number for place in own):
-                id_ = f"{name}.{mention.parts[0][0]}-{mention.parts[-1][1]}"
-                left.append((id_, name, "overwritten" if own else "no_word"))
+    for number, (mention, own) in enumerate(zip(mentions, places, strict=True)):
+        if all(owner[place] != number for place in own):
+            id_ = f"{name}.{mention.parts[0][0]}-{mention.parts[-1][1]}"
+            left.append((id_, name, "overwritten" if own else "no_word"))
     rows: list[tuple[str, ...]] = [(f"-DOCSTART- ({name})",), ("",)]
     before = -1  # the mention that has the word before
     for place, (start, end) in enumerate(words):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -15,6 +14,7 @@ from data_prep.corpora.released_files import CorpusError, File
 from data_prep.running import left_out
 from tfbio.base import file_paths, messages, storage
 from tfbio.base.held_out import hash_fraction
+from tfbio.formats import text_files
 
 SPLITS = ("train", "dev", "test")
 _OF_BLURB = (
@@ -26,8 +26,6 @@ _OF_BLURB = (
 DEV_FRACTION = 0.1
 
 _BREAKS = str.maketrans("\t\n\r", "   ")
-# Half of a pair of surrogates, which JSON can hold, is no character.
-_HALVES = re.compile("[\ud800-\udfff]")
 
 # The parts of a release that are in no split: (id, path of its file, reason) each.
 LeftOut = list[tuple[str, str, str]]
@@ -169,7 +167,7 @@ def write(
                 text = "".join(
                     "\t".join(column.translate(_BREAKS) for column in row) + "\n" for row in rows
                 )
-                content = _HALVES.sub("\ufffd", text).encode()
+                content = text_files.without_halves(text).encode()
                 path = paths[split]
                 same = cut_short and path in there and path.read_bytes() == content
                 if path in there and not same and not overwrite:

@@ -38,17 +38,17 @@ _FILES = rf"({'|'.join(_FOLDERS)})/(DrugBank|MedLine)/[^/]+\.xml"
 def read_examples(
     source: str | os.PathLike,
     index: str | os.PathLike,
+    left: corpus_splits.LeftOut,
     entities: str = "dummy",
-    left: corpus_splits.LeftOut | None = None,
 ) -> dict[str, list[tuple[str, str, str]]]:
     """Reads the pairs of drugs of DDI 2013's release, as the rows of BLURB's splits.
 
     Args:
       source: the release: the path of a folder or an archive.
       index: the folder of BLURB's lists, `{train,dev,test}_files.tsv`.
-      entities: "dummy" for `@DRUG$`, "marker" for markers about the two.
       left: a list that gets `(name, path, "not_listed")`, all str, for each file that no list
         names.
+      entities: "dummy" for `@DRUG$`, "marker" for markers about the two.
 
     Returns:
       A dict with the keys "train", "dev" and "test". Each value is a list of rows `(id of the pair,
@@ -71,8 +71,7 @@ def read_examples(
                 f"{split}_files.tsv in {index} lists {missing[0]}, which {source} does not hold."
             )
         splits[split] = [row for name in names for row in read_file(files[name], entities)]
-    if left is not None:
-        left += [(name, files[name].path, "not_listed") for name in sorted(files.keys() - listed)]
+    left += [(name, files[name].path, "not_listed") for name in sorted(files.keys() - listed)]
     return splits
 
 

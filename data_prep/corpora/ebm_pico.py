@@ -24,7 +24,7 @@ _LABELS = rf"aggregated/starting_spans/({'|'.join(TAGS)})/(train|test/gold)/\d+[
 
 
 def read_examples(
-    source: str | os.PathLike, index: str | os.PathLike, left: corpus_splits.LeftOut | None = None
+    source: str | os.PathLike, index: str | os.PathLike, left: corpus_splits.LeftOut
 ) -> dict[str, list[tuple[str, ...]]]:
     """Reads EBM-PICO's tagged abstracts from EBM-NLP's release, as the lines of BLURB's splits.
 
@@ -66,10 +66,8 @@ def read_examples(
                 )
             listed.add(pmid)
             splits[split] += read_abstract(pmid, files)
-    if left is not None:
-        documents = {pmid: f.path for (kind, pmid), f in files.items() if kind == "documents"}
-        for pmid in sorted(documents.keys() - listed):
-            left.append((pmid, documents[pmid], "not_listed"))
+    documents = {pmid: f.path for (kind, pmid), f in files.items() if kind == "documents"}
+    left += [(pmid, documents[pmid], "not_listed") for pmid in sorted(documents.keys() - listed)]
     return splits
 
 

@@ -20,7 +20,7 @@ from tfbio.formats.label_sets import HALLMARKS
 
 
 def read_examples(
-    source: str | os.PathLike, index: str | os.PathLike, left: corpus_splits.LeftOut | None = None
+    source: str | os.PathLike, index: str | os.PathLike, left: corpus_splits.LeftOut
 ) -> dict[str, list[tuple[str, str, str]]]:
     """Reads the labelled sentences of HoC's release, as the rows of BLURB's splits.
 
@@ -55,17 +55,13 @@ def read_examples(
             pmid = name.removesuffix(".txt")
             of_name = files[f"labels/{name}"], files[f"text/{name}"]
             splits[split] += read_abstract(pmid, *of_name, left)
-    if left is not None:
-        names = {key.rpartition("/")[2] for key in files} - listed
-        left += [(name.removesuffix(".txt"), name, "not_listed") for name in sorted(names)]
+    names = {key.rpartition("/")[2] for key in files} - listed
+    left += [(name.removesuffix(".txt"), name, "not_listed") for name in sorted(names)]
     return splits
 
 
 def read_abstract(
-    pmid: str,
-    labels: File,
-    text: File,
-    left: corpus_splits.LeftOut | None = None,
+    pmid: str, labels: File, text: File, left: corpus_splits.LeftOut
 ) -> Iterator[tuple[str, str, str]]:
     """Yields the examples of one abstract of HoC's release.
 
@@ -92,9 +88,8 @@ def read_abstract(
         )
     for number, (sentence, part) in enumerate(zip(sentences, parts, strict=False)):
         yield label_cell(_hallmarks(part, labels.path)), sentence.strip(), f"{pmid}_s{number}"
-    if left is not None:
-        beyond = range(len(sentences), len(parts))
-        left += [(f"{pmid}_s{number}", labels.path, "no_sentence") for number in beyond]
+    beyond = range(len(sentences), len(parts))
+    left += [(f"{pmid}_s{number}", labels.path, "no_sentence") for number in beyond]
 
 
 def _hallmarks(part: str, path: str) -> set[str]:

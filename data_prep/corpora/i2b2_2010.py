@@ -1,4 +1,4 @@
-"""Makes BLUE's files of i2b2/VA 2010: relations between concepts of notes, or the concepts.
+"""Makes files like BLUE's of i2b2/VA 2010: relations between concepts of notes, or the concepts.
 
     python -m data_prep.corpora.i2b2_2010 --input=i2b2-2010 --output=out/i2b2_2010_re
     python -m data_prep.corpora.i2b2_2010 --input=i2b2-2010 --output=out/i2b2_2010_ner --concepts
@@ -12,6 +12,11 @@ of a line are an example, as `@problem$`, `@test$` and `@treatment$` (both in on
 `@problem-test$`, where they overlap), or with `--entities=marker` between markers; with their
 relation or `false`. Two concepts with several relations have a row for each. Concepts: words and
 their tags, see `clinical_notes`.
+
+The relations differ from BLUE's own files on purpose. Its `replace_text` exchanges the offsets of
+two concepts whose first one stands later in the line, but not their types: "@test$ shows @problem$"
+for a line in which the problem stands first. Here each concept has its type. BLUE's rows of two
+concepts with several relations share an id; here the second has ".1" behind it, and so on.
 
 The release has no split for development. `--dev_documents` takes BLUE's list, dev-docids.txt, of
 which BLUE's own script found one note only, with 11 relations; without it a tenth of the notes, or
@@ -179,23 +184,23 @@ def _matches(file: File, pattern: re.Pattern[str]) -> list[tuple[int, re.Match[s
 
 def read_examples(
     source: str | os.PathLike,
+    left: corpus_splits.LeftOut,
     dev_documents: str = "",
     concepts: bool = False,
     entities: str = "dummy",
-    left: corpus_splits.LeftOut | None = None,
     dev_fraction: float = corpus_splits.DEV_FRACTION,
 ) -> tuple[dict[str, list[tuple[str, ...]]], Counter[str]]:
     """Reads the relations or concepts of i2b2/VA 2010's release, as the rows of the splits.
 
     Args:
       source: the release: the path of the folder of its archives.
+      left: a list that gets `(id, path of its file, "not_of_one_line")` for each relation, and
+        `(id, name of its note, "no_word" or "overwritten")` for each concept, that is in no
+        example; all str.
       dev_documents: the path of a file with the names of notes for development; "": `dev_fraction`
         of the notes.
       concepts: True: read the concepts, not the relations.
       entities: "dummy" for `@problem$` and the like, "marker" for markers about the two.
-      left: a list that gets `(id, path of its file, "not_of_one_line")` for each relation, and
-        `(id, name of its note, "no_word" or "overwritten")` for each concept, that is in no
-        example; all str.
       dev_fraction: the share of the notes for training that is for development.
 
     Returns:
@@ -234,18 +239,15 @@ def read_examples(
                 mentions = [
                     clinical_notes.Mention(x.kind, ((x.start, x.end),)) for x in note.concepts
                 ]
-                rows = clinical_notes.tagged(
-                    name, note.text, mentions, counts, word=_WORD, left=left
-                )
+                rows = clinical_notes.tagged(name, note.text, mentions, counts, left, word=_WORD)
             else:
                 labels = note.relations(files["rel"])
                 rows = _pairs(name, note, labels, entities)
-                if left is not None:
-                    left += [
-                        (f"{name}.{one}.{other}", files["rel"].path, "not_of_one_line")
-                        for (one, other), remaining in labels.items()
-                        for _ in remaining
-                    ]
+                left += [
+                    (f"{name}.{one}.{other}", files["rel"].path, "not_of_one_line")
+                    for (one, other), remaining in labels.items()
+                    for _ in remaining
+                ]
             made[split][name] = rows
     labels_of = clinical_notes.kinds_of if concepts else lambda row: row[-1:]
     splits = corpus_splits.with_development(
@@ -299,7 +301,7 @@ def _pairs(
 
 
 def main(argv: list[str]) -> None:
-    """Runs `python -m data_prep.corpora.i2b2_2010`, which makes BLUE's files of i2b2/VA 2010.
+    """Runs `python -m data_prep.corpora.i2b2_2010`, which makes files of i2b2/VA 2010.
 
     Writes `train.tsv`, `dev.tsv` and `test.tsv` (the rows of `read_examples`) and `left_out.jsonl`
     to the folder `--output`, and prints how many examples have each label, and with `--concepts`
@@ -323,7 +325,7 @@ def main(argv: list[str]) -> None:
     fraction = corpus_flags.dev_fraction()
     path_checks.require_output("output", flag.output)
     splits, counts = read_examples(
-        flag.input, flag.dev_documents, flag.concepts, flag.entities, left, fraction
+        flag.input, left, flag.dev_documents, flag.concepts, flag.entities, fraction
     )
     corpus_splits.write(flag.output, splits, flag.overwrite, left)
     if flag.concepts:

@@ -61,7 +61,7 @@ NO_KIND = "have no type: they are not tagged"
 def read_examples(
     source: str | os.PathLike,
     year: str,
-    left: corpus_splits.LeftOut | None = None,
+    left: corpus_splits.LeftOut,
     dev_fraction: float = corpus_splits.DEV_FRACTION,
 ) -> tuple[dict[str, list[tuple[str, ...]]], Counter[str]]:
     """Reads the tagged notes of i2b2's release of 2012 or 2014, as the lines of the splits.
@@ -82,7 +82,6 @@ def read_examples(
     Raises:
       CorpusError: the release cannot be read, `read_note` refuses a note, or a split has no note.
     """
-    left = [] if left is None else left
     counts: Counter[str] = Counter()
     made: dict[str, dict[str, list[tuple[str, ...]]]] = {"train": {}, "test": {}}
     for key, file in released_files.find(source, "|".join(_FILES[year].values())).items():
@@ -91,7 +90,7 @@ def read_examples(
         text, mentions = read_note(file, year, counts, left)
         # The notes of a patient, "110-01" and "110-02", stay together.
         rows = made[split].setdefault(name.partition("-")[0], [])
-        rows += clinical_notes.tagged(name, text, mentions, counts, left=left)
+        rows += clinical_notes.tagged(name, text, mentions, counts, left)
     splits = corpus_splits.with_development(
         made["train"], made["test"], "", clinical_notes.kinds_of, dev_fraction
     )
@@ -99,10 +98,7 @@ def read_examples(
 
 
 def read_note(
-    file: File,
-    year: str,
-    counts: Counter[str],
-    left: corpus_splits.LeftOut | None = None,
+    file: File, year: str, counts: Counter[str], left: corpus_splits.LeftOut
 ) -> tuple[str, list[clinical_notes.Mention]]:
     """Reads a note of i2b2's release of 2012 or 2014, and its mentions.
 
@@ -128,7 +124,6 @@ def read_note(
     if not note or not tags:
         raise CorpusError(f"{file.path} has no <TEXT><![CDATA[...]]></TEXT>, or no <TAGS>.")
     root = released_files.parse_xml(file.path, _STRAY_AMPERSAND.sub("&amp;", tags[0]).encode())
-    left = [] if left is None else left
     return note[1], list(_mentions(file, note[1], root, year, counts, left))
 
 

@@ -39,18 +39,18 @@ _BLANKED = re.compile(r"\|{4}|___|~~")
 
 def read_examples(
     source: str | os.PathLike,
+    left: corpus_splits.LeftOut,
     dev_documents: str = "",
-    left: corpus_splits.LeftOut | None = None,
     dev_fraction: float = corpus_splits.DEV_FRACTION,
 ) -> tuple[dict[str, list[tuple[str, ...]]], Counter[str]]:
     """Reads the tagged notes of ShARe/CLEF 2013's release, as the lines of the splits.
 
     Args:
       source: the release: the path of the folder of its archives.
-      dev_documents: the path of a file with the names of notes for development; "": `dev_fraction`
-        of the notes.
       left: a list that gets `(NAME.START-END, NAME, "no_word" or "overwritten")`, all str, for each
         mention that is not tagged.
+      dev_documents: the path of a file with the names of notes for development; "": `dev_fraction`
+        of the notes.
       dev_fraction: the share of the notes for training that is for development.
 
     Returns:
@@ -75,9 +75,7 @@ def read_examples(
             )
         text = blanked(file.text())
         mentions = _read_mentions(files[name], len(text))
-        made[split][name] = clinical_notes.tagged(
-            name, text, mentions, counts, _SENTENCE_END, left=left
-        )
+        made[split][name] = clinical_notes.tagged(name, text, mentions, counts, left, _SENTENCE_END)
     splits = corpus_splits.with_development(
         made["train"], made["test"], dev_documents, clinical_notes.kinds_of, dev_fraction
     )
@@ -179,7 +177,7 @@ def main(argv: list[str]) -> None:
     path_checks.require_output("output", flag.output)
     left: corpus_splits.LeftOut = []
     splits, counts = read_examples(
-        flag.input, flag.dev_documents, left, corpus_flags.dev_fraction()
+        flag.input, left, flag.dev_documents, corpus_flags.dev_fraction()
     )
     corpus_splits.write(flag.output, splits, flag.overwrite, left)
     corpus_splits.say_counts(splits, clinical_notes.kinds_of)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from data_prep.readers import text_lines
-from data_prep.readers.pmc import Problem
+from data_prep.readers.problem import Problem
 from tfbio.formats import safe_xml
 from tfbio.formats.safe_xml import BadFile
 

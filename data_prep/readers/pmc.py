@@ -35,20 +35,23 @@ import tarfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import PurePosixPath
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from lxml import etree
 
 from data_prep.readers import pmc_article
 from data_prep.readers.pmc_article import FullText
+from data_prep.readers.problem import Problem
 from tfbio.base import storage
-from tfbio.base.messages import printable
+from tfbio.base.messages import file_name, printable
 from tfbio.formats.safe_xml import (
     MAX_HEADER_BYTES,
     SAFE,
     BadFile,
     Entities,
+    Limited,
     check_no_entities,
+    check_not_empty,
     faults,
     open_file,
 )
@@ -62,18 +65,6 @@ MAX_ARTICLE_BYTES = 50_000_000
 # gzip shrinks the articles of the tests 4 to 6 times, and zeros 1,000 times: longer data
 # that shrinks so far is no text.
 _MAX_RATIO, MIN_BOMB_BYTES = 200, 256_000_000
-
-
-class Problem(NamedTuple):
-    """An article in a PMC file, or a member of a PMC package, that cannot be used.
-
-    Attributes:
-      name: the name of the article or member in its file.
-      sentence: the reason, as a sentence for the user.
-    """
-
-    name: str
-    sentence: str
 
 
 def is_archive(path: str | os.PathLike) -> bool:
@@ -103,20 +94,19 @@ def read_articles(
 
     Yields:
       A `FullText` for each article, with its ids, title, abstract and body; or a `Problem`, a name
-      and a sentence, for each article or member that cannot be used.
+      and a sentence, for each article of a set or member of a package that cannot be used.
 
     Raises:
-      BadFile: the file, or the rest of it, cannot be read, or it holds no article. The articles
-        before the fault have been yielded.
+      BadFile: the file, or the rest of it, cannot be read, it holds no article, or the only one in
+        it cannot be used. The articles before the fault have been yielded.
     """
     with faults():
-        if storage.size(path) == 0:
-            raise BadFile("the file is empty.")
+        check_not_empty(storage.size(path))
         if is_archive(path):
             yield from _read_archive(path, unknown)
         else:
             with open_file(path) as stream:
-                yield from _read_xml(stream, printable(os.path.basename(path)), unknown)
+                yield from _read_xml(stream, file_name(os.fspath(path)), unknown)
 
 
 # Packages.
@@ -201,8 +191,7 @@ def _read_member(
         yield Problem(name, "it is a link or a device, not a file, which is refused.")
     elif path.suffix.lower() in (".nxml", ".xml"):
         try:
-            if not member.size:
-                raise BadFile("the file is empty.")
+            check_not_empty(member.size)
             content = archive.extractfile(member)
             assert isinstance(content, io.BufferedReader)  # no folder
             yield from _read_xml(content, name, unknown)
@@ -216,18 +205,12 @@ def _read_member(
 # Files of XML.
 
 
-class _Source:
-    """Stream for a parser, whose head can be looked at first, and whose length is limited.
+class _Source(Entities):
+    """A stream of safe XML, whose head can be looked at before a parser reads it."""
 
-    Attributes:
-      position: the bytes that were read.
-      limit: the position beyond which nothing is read.
-    """
-
-    def __init__(self, stream: Entities):
-        self._stream = stream
+    def __init__(self, stream: BinaryIO, unknown: Counter[str] | None):
+        super().__init__(stream, unknown)
         self._head = bytearray()
-        self.position, self.limit = 0, MAX_ARTICLE_BYTES
 
     def peek(self, size: int) -> bytes:
         """Reads up to `size` bytes that `read` will return again.
@@ -235,33 +218,28 @@ class _Source:
         Raises:
           BadFile: more than a million bytes were looked at.
         """
-        data = self._stream.read(size)
+        data = super().read(size)
         self._head += data
         if len(self._head) > MAX_HEADER_BYTES:
             raise BadFile(f"its first {MAX_HEADER_BYTES:,} bytes hold no element.")
         return data
 
     def read(self, size: int) -> bytes:
-        """Reads up to `size` bytes, or all that was looked at.
-
-        Raises:
-          BadFile: the position is beyond the limit: an article is too long.
-        """
-        data = bytes(self._head) or self._stream.read(size)
+        """Reads up to `size` bytes, or all that was looked at."""
+        data = bytes(self._head) or super().read(size)
         self._head.clear()
-        self.position += len(data)
-        if self.position > self.limit:
-            raise BadFile(f"an article in it is longer than {MAX_ARTICLE_BYTES:,} bytes.")
         return data
 
 
 def _read_xml(
     stream: BinaryIO, name: str, unknown: Counter[str] | None
 ) -> Iterator[FullText | Problem]:
-    source = _Source(Entities(stream, unknown))
+    source = _Source(stream, unknown)
     root = _root(source)
+    refusal = f"an article in it is longer than {MAX_ARTICLE_BYTES:,} bytes."
+    limited = Limited(source, MAX_ARTICLE_BYTES, refusal)
     count = 0
-    for _, article in etree.iterparse(source, events=("end",), tag="{*}article", **SAFE):
+    for _, article in etree.iterparse(limited, events=("end",), tag="{*}article", **SAFE):
         count += 1
         called = name if root == "article" else f"{name}#{count}"
         result: FullText | Problem
@@ -271,13 +249,15 @@ def _read_xml(
             result = Problem(called, str(error))
         except (RecursionError, etree.LxmlError) as error:
             result = Problem(called, f"its markup is too deep or too much to be read ({error}).")
+        if root == "article" and isinstance(result, Problem):  # there is no other article
+            raise BadFile(result.sentence)
         yield result
         # Forgets the article, and the elements before it.
         article.clear()
         for element in (article, *article.iterancestors()):
             while element.getprevious() is not None and element.getparent() is not None:
                 del element.getparent()[0]
-        source.limit = source.position + MAX_ARTICLE_BYTES
+        limited.renew()
     if not count:
         raise BadFile("it holds no article.")
 

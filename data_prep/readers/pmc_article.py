@@ -9,7 +9,6 @@ from lxml import etree
 
 from data_prep.readers import pmc_paragraphs
 from data_prep.readers.pmc_paragraphs import Paragraph
-from tfbio.base import document_records
 from tfbio.formats.markup import text
 from tfbio.formats.safe_xml import BadFile
 
@@ -55,18 +54,6 @@ class FullText:
     language: str
     article_type: str
     retracted: bool
-
-    @property
-    def id(self) -> str:
-        """The id of the PMC article with its kind, such as "pmcid:PMC123", never empty.
-
-        The first that it has of "pmcid:", "pmid:" and "doi:", else "file:" and its name. A "#" in
-        it is written "%23", because a "#" divides an article's id from the name of a part.
-        """
-        kinds = ("pmcid", "pmid", "doi")
-        kind = next((kind for kind in kinds if getattr(self, kind)), "file")
-        value = self.name if kind == "file" else getattr(self, kind)
-        return document_records.whole_id(f"{kind}:{value}")
 
 
 def read(article: etree._Element, name: str) -> FullText:

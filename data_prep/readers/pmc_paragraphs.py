@@ -23,15 +23,17 @@ _LEFT_OUT = (
     *("label", "object-id", "sec-meta", "kwd-group", "subj-group", "index-term"),
     *("tex-math", "graphic", "inline-graphic", "alt-text", "long-desc", "glyph-data"),
 )
+# Blocks that stand in a paragraph and are no part of it.
+_FLOATS = (
+    *("table", "table-wrap", "fig", "boxed-text", "supplementary-material", "array"),
+    *("fig-group", "table-wrap-group", "chem-struct-wrap", "media"),
+)
 # Text on the two sides of these is not one sentence.
 _BLOCKS = (
     *("p", "sec", "title", "subtitle", "caption", "list", "list-item", "disp-quote", "statement"),
     *("def-list", "def-item", "term", "def", "speech", "speaker", "verse-group", "verse-line"),
-    *("table", "table-wrap", "fig", "boxed-text", "supplementary-material", "array"),
-    *("fig-group", "table-wrap-group", "chem-struct-wrap", "media"),
+    *_FLOATS,
 )
-# Blocks that stand in a paragraph and are no part of it.
-_FLOATS = _BLOCKS[-10:]
 # A table's rows and a box's paragraphs are not its caption.
 _CAPTIONED = tuple(set(_FLOATS) - {"table", "array", "boxed-text"})
 _SECTIONS = ("sec", "boxed-text", "statement")

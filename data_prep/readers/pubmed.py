@@ -33,6 +33,7 @@ from tfbio.formats.safe_xml import (
     Entities,
     Limited,
     check_no_entities,
+    check_not_empty,
     faults,
     first_element,
     open_file,
@@ -67,7 +68,7 @@ class OtherAbstract(NamedTuple):
     Attributes:
       kind: NLM's Type, such as "Publisher", "plain-language-summary" or, of another data base,
         "PIP".
-      language: three letters, such as "spa".
+      language: three letters, such as "spa"; "eng" where the file gives none.
       sections: its sections, at least one.
     """
 
@@ -150,8 +151,7 @@ def read_citations(
         yielded by then: whoever reads on must discard them.
     """
     with faults():
-        if storage.size(path) == 0:
-            raise BadFile("the file is empty.")
+        check_not_empty(storage.size(path))
         with open_file(path) as stream:
             _check_root(stream)
             stream.seek(0)
@@ -207,7 +207,8 @@ def _citation(element: etree._Element) -> Citation:
     title = article.find("ArticleTitle")
     types = _texts(article.iterfind("PublicationTypeList/PublicationType"))
     other_abstracts = (
-        OtherAbstract(other.get("Type", ""), other.get("Language", ""), _sections(other))
+        # NLM's DTD, which is not loaded, has this default.
+        OtherAbstract(other.get("Type", ""), other.get("Language", "eng"), _sections(other))
         for other in element.iterfind("OtherAbstract")
     )
     return Citation(

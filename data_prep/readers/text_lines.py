@@ -6,6 +6,7 @@ The readers of plain text, Wikipedia and clinical notes use it.
 from __future__ import annotations
 
 import bz2
+import codecs
 import os
 import re
 import zlib
@@ -14,7 +15,7 @@ from contextlib import suppress
 from typing import BinaryIO
 
 from tfbio.base import file_paths
-from tfbio.formats import markup, safe_xml
+from tfbio.formats import markup, safe_xml, text_files
 from tfbio.formats.safe_xml import BadFile
 
 # One document is held in memory. The longest pages of Wikipedia have 1 or 2 MB, a long book 3.
@@ -24,7 +25,6 @@ _LEAST_LINE_BYTES = 16
 _HEAD_BYTES = 4096
 # Characters that XML cannot hold, and so `markup.clean` does not remove.
 _CONTROLS = re.compile("[\0-\x08\x0e-\x1f]")
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def open_file(path: str | os.PathLike) -> BinaryIO | bz2.BZ2File:
@@ -45,7 +45,19 @@ def open_file(path: str | os.PathLike) -> BinaryIO | bz2.BZ2File:
         stream.seek(0)
         return stream
     stream.close()
-    return bz2.open(file_paths.at(path).open("rb"))
+    return _Bz2File(file_paths.at(path).open("rb"))
+
+
+class _Bz2File(bz2.BZ2File):
+    """A file compressed with bzip2; closes the stream that it reads, too, which bz2 does not."""
+
+    def __init__(self, source: BinaryIO):
+        self._source = source
+        super().__init__(source)
+
+    def close(self) -> None:
+        super().close()
+        self._source.close()
 
 
 def head(path: str | os.PathLike) -> bytes:
@@ -62,9 +74,9 @@ def head(path: str | os.PathLike) -> bytes:
     """
     with safe_xml.faults(), open_file(path) as stream:
         if not isinstance(stream, bz2.BZ2File):
-            return stream.read(_HEAD_BYTES).removeprefix(b"\xef\xbb\xbf")
+            return stream.read(_HEAD_BYTES).removeprefix(codecs.BOM_UTF8)
         with suppress(EOFError, OSError):
-            return stream.read(_HEAD_BYTES).removeprefix(b"\xef\xbb\xbf")
+            return stream.read(_HEAD_BYTES).removeprefix(codecs.BOM_UTF8)
     return b""
 
 
@@ -92,7 +104,7 @@ class LimitedLines:
           BadFile: there were more bytes than allowed since the last `renew`, or the compressed data
             is damaged.
         """
-        mark = b"\xef\xbb\xbf"
+        mark = codecs.BOM_UTF8
         while line := self._next():
             yield line.removeprefix(mark)
             mark = b""
@@ -141,7 +153,7 @@ def clean(raw: str) -> str:
     Returns:
       The text in one line, without space around it; "" if there is none.
     """
-    return markup.clean(_SURROGATES.sub(safe_xml.UNKNOWN, _CONTROLS.sub("", raw)))
+    return markup.clean(text_files.without_halves(_CONTROLS.sub("", raw)))
 
 
 def clean_all(raw: Iterable[str]) -> tuple[str, ...]:

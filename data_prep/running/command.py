@@ -1,4 +1,4 @@
-"""Defines the flags that all stages have, and prints their lines."""
+"""Defines the flags that all stages have, and reads those of Beam."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from absl import flags
 
 from data_prep.running import pipeline
 from tfbio.base import errors, extras
+
+# The share of the articles that are held out of pretraining, by default. All stages that divide
+# articles must agree on it.
+HELD_OUT_FRACTION = 0.05
 
 
 def define_common_flags(runs_beam: bool = True) -> None:

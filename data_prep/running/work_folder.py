@@ -115,7 +115,7 @@ def open_work(
     replaced = overwrite and (folder / MANIFEST).exists()
     text = json.dumps(described, sort_keys=True)
     work = folder / WORK / _work_name(hashlib.sha256(text.encode()).hexdigest())
-    resumes = not replaced and {"kind": kind, **_noted(folder)} == described and work.is_dir()
+    resumes = not replaced and _noted(folder) == described and work.is_dir()
     try:
         if not resumes:
             (folder / MANIFEST).unlink(missing_ok=True)
@@ -190,7 +190,7 @@ def check_unfinished(folder: str | os.PathLike, kind: str) -> None:
 
 
 def _noted(folder: str | os.PathLike) -> dict[str, Any]:
-    """Returns the settings of a stage's unfinished output; those of earlier versions lack "kind".
+    """Returns the settings of a stage's unfinished output, among them its "kind".
 
     {} if there is none, or its note is damaged, so that the stage starts anew.
     """

@@ -7,19 +7,21 @@ article are text, and which articles are left out, and why.
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from data_prep.readers import pmc, pmc_article, pmc_paragraphs, pubmed
+from data_prep.readers.problem import Problem
 from data_prep.selection import boilerplate, document_checks, exclusion
-from tfbio.base import errors, messages, storage
+from tfbio.base import document_records, errors, messages, storage
 from tfbio.base.document_records import Document
 from tfbio.formats import safe_xml
 
 # The end of the id of a body's document, behind its article's id.
 BODY_SUFFIX = "#body"
+# The keys of articles without a PMID: with a PMC number from here on, with neither from 2^63.
+NO_PMID = 1 << 62
 # What stands between a citation's id and the number of one of its other abstracts.
 OTHER_SUFFIX = "#other_abstract"
 
@@ -144,6 +146,8 @@ class Candidate:
         is a deletion, or left out for a reason that is not one of `REASONS_OF_COPIES`.
       lacking: the id and the reason of each text of a citation that is no document: its main
         abstract or other abstracts; none where a citation cannot have documents.
+      pmcid: the article's PMC number, by which a full text without a PMID finds its citation; 0 if
+        it has none, or is a citation without a PMID.
     """
 
     kind: str
@@ -154,6 +158,7 @@ class Candidate:
     reason: str = ""
     documents: tuple[Document, ...] = ()
     lacking: tuple[tuple[str, str], ...] = ()
+    pmcid: int = 0
 
 
 def read(
@@ -161,7 +166,7 @@ def read(
     selection: Selection,
     excluded: exclusion.Exclusion | None,
     unknown: Counter[str] | None = None,
-) -> Iterator[Candidate | pmc.Problem]:
+) -> Iterator[Candidate | Problem]:
     """Reads the articles of one PubMed or PMC file, and applies the user's selection to each.
 
     Args:
@@ -174,7 +179,7 @@ def read(
     Yields:
       In the order of the file, a `Candidate` for each PubMed citation or deletion, and one or two
       for each full text: its abstract and its body, the latter with `selection.full_text`. A
-      candidate that is left out has a `reason`. A `pmc.Problem` for each article or member of a
+      candidate that is left out has a `reason`. A `Problem` for each article or member of a
       package that cannot be used.
 
     Raises:
@@ -185,11 +190,8 @@ def read(
         for position, citation in enumerate(pubmed.read_citations(path, unknown)):
             yield _of_citation(citation, position, path, selection, excluded)
         return
-    source = messages.printable(os.path.basename(path))
     for article in pmc.read_articles(path, unknown):
-        if isinstance(article, pmc.Problem):
-            if article.name == source:  # the file is this one article
-                raise safe_xml.BadFile(article.sentence)
+        if isinstance(article, Problem):
             yield article
         else:
             yield from _of_full_text(article, path, selection, excluded)
@@ -198,8 +200,7 @@ def read(
 def _is_pubmed(path: str) -> bool:
     """Returns True if the first element of a file is one of PubMed's roots."""
     with safe_xml.faults():
-        if storage.size(path) == 0:
-            raise safe_xml.BadFile("the file is empty.")
+        safe_xml.check_not_empty(storage.size(path))
         with safe_xml.open_file(path) as stream:
             return safe_xml.first_element(stream).tag in pubmed.ROOTS
 
@@ -212,7 +213,7 @@ def _of_citation(
     excluded: exclusion.Exclusion | None,
 ) -> Candidate:
     """Makes a candidate of a citation: its abstract, and other abstracts if they are selected."""
-    source = messages.printable(os.path.basename(path))
+    source = messages.file_name(path)
     pmid = _pmid_number(citation.pmid)
     key = pmid or document_checks.key_of(f"{source} {position}")
     id_ = f"pmid:{pmid}" if pmid else f"{source}#{position + 1}"
@@ -235,7 +236,8 @@ def _of_citation(
         documents, lacking = [], {}
     edition = (citation.version, int(citation.revised or 0))
     texts = (tuple(documents), tuple(lacking.items()))
-    return Candidate(CITATION, id_, key, *edition, reason, *texts)
+    pmcid = _pmc_number(citation.pmcid) if pmid else 0
+    return Candidate(CITATION, id_, key, *edition, reason, *texts, pmcid)
 
 
 def _has_documents(reason: str) -> bool:
@@ -280,7 +282,7 @@ def _of_full_text(
     excluded: exclusion.Exclusion | None,
 ) -> Iterator[Candidate]:
     """Yields two candidates of a full text: its abstract, under its PMID if any, and its body."""
-    source = messages.printable(os.path.basename(path))
+    source = messages.file_name(path)
     id_, key = _identity(article)
     pmid, pmcid = _pmid_number(article.pmid), _pmc_number(article.pmcid)
     by_id = excluded is not None and excluded.has_id(pmid, pmcid)
@@ -302,7 +304,8 @@ def _of_full_text(
     def candidate(kind: str, name: str, document: Document | None, min_words: int = 0) -> Candidate:
         lacking = document_checks.lacking(document, min_words)
         documents = (document,) if document and not lacking and _has_documents(reason) else ()
-        return Candidate(kind, name, key, 0, reason=reason or lacking, documents=documents)
+        why = reason or lacking
+        return Candidate(kind, name, key, 0, reason=why, documents=documents, pmcid=pmcid)
 
     yield candidate(ABSTRACT, id_, abstract, selection.min_words)
     if selection.full_text:
@@ -316,15 +319,16 @@ def _pmc_number(text: str) -> int:
 
 
 def _identity(article: pmc_article.FullText) -> tuple[str, int]:
-    """Returns the id of a full text and its key, which is the PMID if it has one."""
+    """Returns the id and key of a full text, of its PMID, else PMC number, DOI, or file's name."""
     if pmid := _pmid_number(article.pmid):
         return f"pmid:{pmid}", pmid
-    id_ = article.id
     if pmcid := _pmc_number(article.pmcid):
-        return id_, 1 << 62 | pmcid
-    if id_.startswith("file:"):  # two folders may have files of one name
+        return f"pmcid:{article.pmcid}", NO_PMID | pmcid
+    id_ = f"doi:{article.doi}"
+    if not article.doi:  # two folders may have files of one name
         text = "".join(part.text for part in (*article.abstract, *article.body))
-        id_ += f":{document_checks.key_of(article.title + text):x}"
+        id_ = f"file:{article.name}:{document_checks.key_of(article.title + text):x}"
+    id_ = document_records.whole_id(id_)
     return id_, document_checks.key_of(id_)
 
 

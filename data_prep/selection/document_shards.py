@@ -16,10 +16,10 @@ import threadpoolctl
 
 from data_prep.running import left_out, work_folder
 from data_prep.running.garbage_collection import rare_garbage_collection
-from data_prep.selection import duplicates, texts, unit_files, versions
+from data_prep.selection import articles, duplicates, texts, unit_files, versions
 from data_prep.sentences import splitters
 from tfbio.base import file_paths, messages, storage
-from tfbio.base.document_records import Document
+from tfbio.base.document_records import Document, article_of
 from tfbio.base.shards import Shard, read_shard, write_shard
 
 
@@ -79,6 +79,7 @@ def write(
     stored = read_shard(work, Shard(unit_file.name, everything, 0, ""))
     documents = [Document.parse(record) for record in stored]
     names = json.loads(unit_files.unit_file(work, unit, "names.json").read_text(encoding="utf-8"))
+    _name_by_pmid(rows, documents, names)
     reasons: Counter[str] = Counter()
     with storage.written_whole(file_paths.at(work, unit_files.left_out_file(unit))) as stream:
         for id_, source, reason in _left_out(rows, alike, documents, names):
@@ -101,6 +102,23 @@ def write(
     }
     work_folder.write_step(work, file, note)
     unit_file.unlink()
+
+
+def _name_by_pmid(
+    rows: np.ndarray, documents: list[Document], names: list[unit_files.Name]
+) -> None:
+    """Renames, in place, the full texts that `versions.with_pmids` gave a PMID.
+
+    By its id an article is held out, so its full text must have that of PubMed's abstract.
+    """
+    of_pmc = (rows["version"] == 0) & (rows["pmcid"] > 0) & (rows["key"] < articles.NO_PMID)
+    columns = (rows[name][of_pmc].tolist() for name in ("row", "first", "texts", "key"))
+    for row, first, count, pmid in zip(*columns, strict=True):
+        id_, file, lacking = names[row]
+        suffix = id_.removeprefix(article_of(id_))
+        names[row] = (f"pmid:{pmid}{suffix}", file, lacking)
+        for text in range(first, first + count):
+            documents[text] = dataclasses.replace(documents[text], id=names[row][0])
 
 
 def _left_out(

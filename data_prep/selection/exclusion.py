@@ -117,10 +117,6 @@ class Exclusion:
     def _anchors(self) -> _Lookup:
         return _Lookup(self.anchors)
 
-    def __getstate__(self) -> dict[str, np.ndarray]:
-        # The lookups are quickly made again, and need not travel to the workers.
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-
 
 def read_saved(path: Path) -> Exclusion:
     """Reads an exclusion from the `.npz` file that `Exclusion.save` wrote.

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from data_prep.readers import pmc, pubmed
+from data_prep.readers import pubmed
+from data_prep.readers.problem import Problem
 from data_prep.running import work_folder
 from data_prep.running.garbage_collection import rare_garbage_collection
 from data_prep.selection import (
@@ -70,7 +71,7 @@ class Reader:
 
 def read_input(
     job: tuple[int, list[bytes]], reader: Reader, partitions: int
-) -> Iterator[tuple[int, bytes] | pvalue.TaggedOutput[str, str]]:
+) -> Iterator[tuple[int, bytes] | pvalue.TaggedOutput[str, str | tuple[int, bytes]]]:
     """Reads one input into units on disk, unless an interrupted run did, and yields their rows.
 
     An input is a large file or several small ones; a unit is some megabytes of its texts.
@@ -78,11 +79,12 @@ def read_input(
     Args:
       job: the input's number, and the paths of its files as bytes.
       reader: how to read.
-      partitions: the number of partitions that the rows are divided among, by article.
+      partitions: the number of partitions that the rows are divided among.
 
     Yields:
-      Pairs of a partition's number and its `versions.ROW`s as bytes; and each problem, a sentence,
-      as a Beam `TaggedOutput` named "problems". A bad file is such a problem and no error.
+      Pairs of a partition's number and its `versions.ROW`s as bytes; as a Beam `TaggedOutput` named
+      "of_pmc", such pairs of the rows with a PMC number, by which they are divided; and each
+      problem, a sentence, as one named "problems". A bad file is such a problem and no error.
 
     Raises:
       DataError: the input has more than 65,536 units.
@@ -99,7 +101,10 @@ def read_input(
         yield pvalue.TaggedOutput("problems", messages.problem(problem))
     for unit in unit_files.units_of_input(index, content):
         rows = unit_files.load(unit_files.unit_file(reader.work, unit, "rows.npy"))
-        yield from row_groups.grouped(rows, rows["key"] % partitions)
+        of_pmc = rows["pmcid"] > 0
+        yield from row_groups.grouped(rows[~of_pmc], rows["key"][~of_pmc] % partitions)
+        for group in row_groups.grouped(rows[of_pmc], rows["pmcid"][of_pmc] % partitions):
+            yield pvalue.TaggedOutput("of_pmc", group)
 
 
 @rare_garbage_collection()
@@ -150,7 +155,7 @@ def _candidates(
     for path in paths:
         name = messages.file_name(path)
         unknown: Counter[str] = Counter()
-        items: Iterable[articles.Candidate | pmc.Problem]
+        items: Iterable[articles.Candidate | Problem]
         items = texts.read(path, reader.selection, excluded, unknown)
         if reader.max_articles:
             items = itertools.islice(items, reader.max_articles)
@@ -162,7 +167,7 @@ def _candidates(
                 problems.append(_problem(name, "", error))
                 continue
         for item in items:
-            if isinstance(item, pmc.Problem):
+            if isinstance(item, Problem):
                 counts["bad_parts"] += 1
                 problems.append(_problem(name, item.name, item.sentence))
             else:
@@ -175,8 +180,8 @@ def _candidates(
 
 
 def _whole(
-    items: Iterable[articles.Candidate | pmc.Problem],
-) -> list[articles.Candidate | pmc.Problem]:
+    items: Iterable[articles.Candidate | Problem],
+) -> list[articles.Candidate | Problem]:
     """Reads all of a small file, so that nothing of it is used before all of it is known good.
 
     Raises:
@@ -217,6 +222,7 @@ def _units(
                 len(rows),
                 len(documents),
                 len(candidate.documents),
+                candidate.pmcid,
                 articles.REASONS.index(candidate.reason) + 1 if candidate.reason else 0,
                 candidate.kind == articles.BODY,
                 (candidate.id, "without_text") in candidate.lacking,

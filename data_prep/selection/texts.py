@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from data_prep.readers import note_events, plain_text, pmc, pubmed, text_lines, wikipedia
+from data_prep.readers.problem import Problem
 from data_prep.selection import articles, document_checks, exclusion
 from data_prep.selection.articles import Candidate, Selection
 from tfbio.base import document_records, messages
@@ -32,7 +33,7 @@ def read(
     selection: Selection,
     excluded: exclusion.Exclusion | None,
     unknown: Counter[str] | None = None,
-) -> Iterator[Candidate | pmc.Problem]:
+) -> Iterator[Candidate | Problem]:
     """Reads the texts of one input file of any kind, and applies the user's selection to each.
 
     Args:
@@ -43,7 +44,7 @@ def read(
         place. None: they are not counted.
 
     Yields:
-      In the order of the file, a `Candidate` for each text, and a `pmc.Problem` for each part of
+      In the order of the file, a `Candidate` for each text, and a `Problem` for each part of
       the file that cannot be used. A candidate that is left out has a `reason`.
 
     Raises:
@@ -69,11 +70,11 @@ def _is_plain_text(name: str, head: bytes) -> bool:
 
 def _pages(
     path: str, selection: Selection, excluded: exclusion.Exclusion | None
-) -> Iterator[Candidate | pmc.Problem]:
+) -> Iterator[Candidate | Problem]:
     """Yields a candidate for each page of Wikipedia; the latest one of an address is kept."""
     source = messages.file_name(path)
     for position, page in enumerate(wikipedia.read_pages(path), start=1):
-        if isinstance(page, pmc.Problem):
+        if isinstance(page, Problem):
             yield page
         elif address := page.url or page.id:
             id_ = document_records.whole_id(PREFIXES[PAGE] + messages.printable(address))
@@ -86,13 +87,13 @@ def _pages(
 
 def _notes(
     path: str, selection: Selection, excluded: exclusion.Exclusion | None
-) -> Iterator[Candidate | pmc.Problem]:
+) -> Iterator[Candidate | Problem]:
     """Yields a candidate for each clinical note; the notes of a patient are held out together."""
     source = messages.file_name(path)
     wanted = {name.strip().casefold() for name in selection.note_categories}
     notes = note_events.read_notes(path, selection.note_marks == "type")
     for position, note in enumerate(notes, start=1):
-        if isinstance(note, pmc.Problem):
+        if isinstance(note, Problem):
             yield note
             continue
         id_ = f"{PREFIXES[NOTE]}{note.subject_id}#{note.row_id}"

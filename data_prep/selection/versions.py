@@ -7,7 +7,8 @@ names count as older than those; among them the later date of revision wins, the
 
 The abstract inside of a full text stands in for PubMed's where PubMed has none. PubMed's statements
 on an article (that it was withdrawn or retracted, its language, its types), and that a benchmark
-has it, hold for all of its texts.
+has it, hold for all of its texts. A full text that lacks a PMID has that of the citation with its
+PMC number.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from data_prep.selection import articles, row_groups
 from tfbio.text import ragged
 
 # A candidate. `unit` and `row` say where it is (see input_units.py): its texts are `texts` records
-# of the unit, from `first` on. `reason` is 0, or 1 + the index in articles.REASONS. `poor`: a
-# citation that is kept for its other abstracts, and has no main one.
+# of the unit, from `first` on. `pmcid` is 0 if the article has no PMC number. `reason` is 0, or
+# 1 + the index in articles.REASONS. `poor`: a citation that is kept for its other abstracts, and
+# has no main one.
 ROW = np.dtype(
     [
         ("key", "<u8"),
@@ -33,6 +35,7 @@ ROW = np.dtype(
         ("row", "<u4"),
         ("first", "<u4"),
         ("texts", "<u4"),
+        ("pmcid", "<u8"),
         ("reason", "<u1"),
         ("body", "?"),
         ("poor", "?"),
@@ -51,6 +54,34 @@ _SPREAD = {VERDICTS.index(reason) for reason in articles.REASONS_OF_ARTICLES}
 # Verdicts on an article that hold for its copies under other numbers, too.
 OF_COPIES = [VERDICTS.index(reason) for reason in articles.REASONS_OF_COPIES]
 
+# The fields that tell the age of a version, the most important one last.
+_AGE = ("row", "unit", "revised", "number", "year", "version")
+
+
+def with_pmids(group: tuple[int, Iterable[bytes]], partitions: int) -> Iterator[tuple[int, bytes]]:
+    """Gives full texts without a PMID that of their PMC number, a step of the pipeline.
+
+    A PMC number's PMID is the one in the newest version that has both, mostly PubMed's citation.
+
+    Args:
+      group: the number of a partition by PMC number, and as bytes all `ROW`s whose "pmcid" is in
+        it.
+      partitions: the number of partitions that the rows are divided among, by article.
+
+    Yields:
+      Pairs of the number of a partition by article, and its `ROW`s as bytes. The "key" of a full
+      text without a PMID is now the PMID of its PMC number, if there is one.
+    """
+    rows = np.frombuffer(b"".join(group[1]), ROW)
+    rows = rows[np.lexsort([rows[name] for name in _AGE])]
+    has_pmid = rows["key"] < articles.NO_PMID
+    keys, pmcids = rows["key"].tolist(), rows["pmcid"].tolist()
+    # The newest comes last.
+    pmids = {pmcids[index]: keys[index] for index in np.flatnonzero(has_pmid)}
+    for index in np.flatnonzero(~has_pmid):
+        rows["key"][index] = pmids.get(pmcids[index], keys[index])
+    yield from row_groups.grouped(rows, rows["key"] % partitions)
+
 
 def newest(rows: np.ndarray) -> np.ndarray:
     """Decides which versions of some articles are the newest and kept, and why others are not.
@@ -62,7 +93,7 @@ def newest(rows: np.ndarray) -> np.ndarray:
       rows: `ROW` [n], all rows of every key that is among them, in any order: a structured array
         with "key" (uint64, the article), uint32 "version", "year" and "number" (of the PubMed file,
         or 0), "revised" (YYYYMMDD or 0), "unit", "row" (the place of the candidate), "first",
-        "texts" (of its texts in the unit), uint8 "reason" (0, or 1 + the index in
+        "texts" (of its texts in the unit), uint64 "pmcid", uint8 "reason" (0, or 1 + the index in
         `articles.REASONS`), and bool "body", "deleted" and "poor" (without a main abstract).
 
     Returns:
@@ -70,8 +101,7 @@ def newest(rows: np.ndarray) -> np.ndarray:
       is now an index of `VERDICTS`: 0 for a candidate that is kept, others for "superseded",
       "in_pubmed", "deleted" and each of `articles.REASONS`.
     """
-    names = ("row", "unit", "revised", "number", "year", "version", "key")
-    rows = rows[np.lexsort([rows[name] for name in names])]
+    rows = rows[np.lexsort([rows[name] for name in (*_AGE, "key")])]
     _, starts, counts = np.unique(rows["key"], return_index=True, return_counts=True)
     # Most articles are there once: there is nothing to decide.
     for start, count in zip(starts[counts > 1], counts[counts > 1], strict=True):

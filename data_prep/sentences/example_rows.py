@@ -43,7 +43,7 @@ class Document(NamedTuple):
     """
 
     id: str
-    texts: list[bytes]  # its title and its sentences, in UTF-8
+    texts: list[bytes]
 
 
 class Job(NamedTuple):
@@ -68,7 +68,7 @@ class Job(NamedTuple):
     packing: bool
     form: ExampleFormat
     held_out_fraction: float
-    shards: dict[str, int]  # by split
+    shards: dict[str, int]
     seed: int
 
 

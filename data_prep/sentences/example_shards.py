@@ -99,7 +99,7 @@ class Deal(NamedTuple):
     split: str
     name: str
     chunks: list[list[int]]
-    dealt: int  # rows of the split in the files before
+    dealt: int
 
 
 def deal(split: str, built: Iterable[Built]) -> Iterator[Deal]:

@@ -48,7 +48,7 @@ class Piece(NamedTuple):
     """
 
     first: list[Span]
-    second: list[Span]  # empty: there is one segment only
+    second: list[Span]
     label: int = 0
 
 

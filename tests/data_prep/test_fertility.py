@@ -1,5 +1,6 @@
 import gzip
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
@@ -140,3 +141,19 @@ def test_a_byte_order_mark_and_windows_line_ends_are_no_words(tmp_path):
 def test_nothing_to_measure(vocab_file):
     with pytest.raises(errors.UserError, match="give --documents or --mentions"):
         fertility.report([str(vocab_file)])
+
+
+def test_an_object_store_that_refuses_the_table_is_named(monkeypatch):
+    """Its errors have a text, and no `strerror`."""
+
+    def refuse(*_):
+        raise OSError("the bucket is read-only")
+
+    flag = SimpleNamespace(
+        output="memory://a/b.md", vocab=[], lower_case=True, documents=None, mentions=[]
+    )
+    monkeypatch.setattr(fertility.flags, "FLAGS", flag)
+    monkeypatch.setattr(fertility, "report", lambda *_: "a table")
+    monkeypatch.setattr(fertility.storage, "write_text", refuse)
+    with pytest.raises(errors.UserError, match="^cannot write .*b.md: the bucket is read-only.$"):
+        fertility.main(["fertility"])

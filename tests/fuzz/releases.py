@@ -106,7 +106,7 @@ RELEASES: dict[str, tuple[dict[str, str], Callable[[Path, list], object]]] = {
                 ("test", "test", "c"),
             )
         },
-        lambda folder, left: ddi.read_examples(folder, folder / "index", left=left),
+        lambda folder, left: ddi.read_examples(folder, folder / "index", left),
     ),
     "chemprot": (
         {
@@ -118,7 +118,7 @@ RELEASES: dict[str, tuple[dict[str, str], Callable[[Path, list], object]]] = {
                 ("relations", PAIRS),
             )
         },
-        lambda folder, left: chemprot.read_examples(folder, left=left),
+        lambda folder, left: chemprot.read_examples(folder, left),
     ),
     "hoc": (
         {
@@ -147,7 +147,7 @@ RELEASES: dict[str, tuple[dict[str, str], Callable[[Path, list], object]]] = {
             "reference_standard_for_test_data/concepts/1.con": CONCEPTS,
             "reference_standard_for_test_data/rel/1.rel": RELATIONS,
         },
-        lambda folder, left: i2b2_2010.read_examples(folder, left=left),
+        lambda folder, left: i2b2_2010.read_examples(folder, left),
     ),
     "i2b2_2010_concepts": (
         {
@@ -156,7 +156,7 @@ RELEASES: dict[str, tuple[dict[str, str], Callable[[Path, list], object]]] = {
             for inner, kind, text in (("txt", "txt", NOTE), ("concept", "con", CONCEPTS))
         }
         | {"test_data/1.txt": NOTE, "reference_standard_for_test_data/concepts/1.con": CONCEPTS},
-        lambda folder, left: i2b2_2010.read_examples(folder, concepts=True, left=left),
+        lambda folder, left: i2b2_2010.read_examples(folder, left, concepts=True),
     ),
     "i2b2_2012": (
         {f"2012-07-15.original-annotation.release/{n}.xml": EVENTS for n in "12"}
@@ -176,7 +176,7 @@ RELEASES: dict[str, tuple[dict[str, str], Callable[[Path, list], object]]] = {
         }
         | {f"Task1TrainSetGOLD199knowtatorehost/{n}.txt.knowtator.xml": KNOWTATOR for n in "ab"}
         | {"Task1Gold_SN2012/c.txt": "c.txt||Disease_Disorder||C0||28||32||43||49\n"},
-        lambda folder, left: share_clefe.read_examples(folder, left=left),
+        lambda folder, left: share_clefe.read_examples(folder, left),
     ),
     "mednli": (
         {
@@ -233,21 +233,21 @@ RELEASES |= blurb_releases.RELEASES
 RELEASES |= {
     "ddi_marker": (
         RELEASES["ddi"][0],
-        lambda folder, left: ddi.read_examples(folder, folder / "index", "marker", left),
+        lambda folder, left: ddi.read_examples(folder, folder / "index", left, "marker"),
     ),
     "chemprot_marker": (
         RELEASES["chemprot"][0],
-        lambda folder, left: chemprot.read_examples(folder, "marker", left),
+        lambda folder, left: chemprot.read_examples(folder, left, "marker"),
     ),
     "i2b2_2010_listed": (
         RELEASES["i2b2_2010"][0] | {"dev.txt": "a\n"},
         lambda folder, left: i2b2_2010.read_examples(
-            folder, str(folder / "dev.txt"), entities="marker", left=left
+            folder, left, str(folder / "dev.txt"), entities="marker"
         ),
     ),
     "share_clefe_listed": (
         RELEASES["share_clefe"][0] | {"dev.txt": "b\n"},
-        lambda folder, left: share_clefe.read_examples(folder, str(folder / "dev.txt"), left),
+        lambda folder, left: share_clefe.read_examples(folder, left, str(folder / "dev.txt")),
     ),
     "biobert_folds_sized": (
         RELEASES["biobert_folds"][0],

@@ -55,8 +55,6 @@ def reads(folder):
     _is_written(folder / "out", splits, left)
     if isinstance(result, tuple):
         clinical_notes.say(result[1])
-    # The rows are the same where nobody asks for what is left out.
-    assert RELEASES[inner.name][1](inner, None) == result
     return splits, left
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from data_prep.readers import pmc
+from data_prep.readers.problem import Problem
 from data_prep.selection import articles, input_units
 from tests.fuzz import damage, grammars, harness, seeds
 from tfbio.base.errors import DataError
@@ -37,7 +37,7 @@ def reads(folder, file=FILE):
         raise DataError(f"{file}: {error}") from error
     for item in result:
         assert (
-            isinstance(item, pmc.Problem)
+            isinstance(item, Problem)
             or bool(item.reason) != bool(item.documents)
             or (item.kind == articles.DELETION)
         )
@@ -62,9 +62,10 @@ def counts_all(folder):
     (folder / "work").mkdir()
     reader = input_units.Reader(str(folder / "work"), SELECTION, "", 10_000, 0)
     given = list(input_units.read_input((0, [bytes(folder / FILE)]), reader, 1))
-    problems = [x for x in given if not isinstance(x, tuple)]
+    problems = [x for x in given if getattr(x, "tag", "") == "problems"]
     assert not problems, problems[0].value
-    rows = np.concatenate([np.frombuffer(data, input_units.versions.ROW) for _, data in given])
+    groups = [x if isinstance(x, tuple) else x.value for x in given]
+    rows = np.concatenate([np.frombuffer(data, input_units.versions.ROW) for _, data in groups])
     assert len(rows) == len(candidates)
     texts = sum(len(x.documents) for x in candidates)
     assert rows["texts"].astype(int).sum() == texts

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.readers import pmc
+from data_prep.readers.problem import Problem
 from data_prep.selection import articles, input_units, texts, versions
 from tests.data_prep import other_corpora
 from tests.fuzz import damage, harness
@@ -28,13 +28,13 @@ def reads(folder):
         # As the documents stage says it.
         raise DataError(f"{path.name}: {error}") from error
     for item in result:
-        assert isinstance(item, pmc.Problem) or bool(item.reason) != bool(item.documents)
+        assert isinstance(item, Problem) or bool(item.reason) != bool(item.documents)
     return result
 
 
 def counts_all(folder):
     """Each text of a file is in a unit, or it has a reason there."""
-    result = [item for item in reads(folder) if not isinstance(item, pmc.Problem)]
+    result = [item for item in reads(folder) if not isinstance(item, Problem)]
     (path,) = folder.iterdir()
     (folder / "work").mkdir()
     reader = input_units.Reader(str(folder / "work"), SELECTION, "", 10_000_000, 0)

@@ -10,7 +10,7 @@ import html
 import html.entities
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from lxml import etree
 
@@ -47,7 +47,7 @@ _ODD = re.compile(
 )
 
 
-def text(element: etree._Element, leave_out: Collection[str] = ()) -> str:
+def text(element: etree._Element) -> str:
     """Turns the inline markup of an element of PubMed's or PMC's XML into one line of text.
 
     - Runs of white space of every kind become one space; blocks such as <p> are set apart by one.
@@ -62,7 +62,6 @@ def text(element: etree._Element, leave_out: Collection[str] = ()) -> str:
 
     Args:
       element: read with the `SAFE` settings.
-      leave_out: tags whose content is not text; the text after them is kept.
 
     Returns:
       The text as one string without space around it, as a reader sees it; "" if there is none.
@@ -73,7 +72,7 @@ def text(element: etree._Element, leave_out: Collection[str] = ()) -> str:
     if len(element) == 0:  # nine of ten texts have no markup
         return clean(element.text or "")
     pieces: list[str] = []
-    _gather(element, leave_out, pieces)
+    _gather(element, pieces)
     return clean("".join(pieces))
 
 
@@ -123,7 +122,7 @@ def _seen(character: re.Match[str]) -> str:
     return unicodedata.normalize("NFKC", character[0]) if code >= 0xFB00 and code != 0xFEFF else ""
 
 
-def _gather(element: etree._Element, leave_out: Collection[str], pieces: list[str]) -> None:
+def _gather(element: etree._Element, pieces: list[str]) -> None:
     """Appends the text within an element to `pieces`."""
     if element.text:
         pieces.append(element.text)
@@ -131,20 +130,16 @@ def _gather(element: etree._Element, leave_out: Collection[str], pieces: list[st
         tag = child.tag
         if not isinstance(tag, str):
             _check(child)
-        elif tag in leave_out:
-            pass
         elif tag == MATH + "math":
             pieces.append(_math(child))
         elif tag in _EMPHASIS:
-            _gather_emphasis(child, leave_out, pieces)
+            _gather_emphasis(child, pieces)
         elif tag in _BLOCK_TAGS:
             pieces.append(" ")
-            _gather(child, leave_out, pieces)
+            _gather(child, pieces)
             pieces.append(" ")
-        elif tag == "tex-math" and element.find(MATH + "math") is not None:
-            pass  # PMC's <alternatives> say the same thing twice
         else:
-            _gather(child, leave_out, pieces)
+            _gather(child, pieces)
         if child.tail:
             pieces.append(child.tail)
 
@@ -155,14 +150,12 @@ def _check(node: etree._Element) -> None:
         raise BadFile("it uses an XML entity that it does not declare.")
 
 
-def _gather_emphasis(
-    element: etree._Element, leave_out: Collection[str], pieces: list[str]
-) -> None:
+def _gather_emphasis(element: etree._Element, pieces: list[str]) -> None:
     """Does the same as `_gather`, and sets a heading apart from sentences next to it."""
     content = element.text or ""
     heading = _HEADING.fullmatch(content) if len(content) < 80 and len(element) == 0 else None
     if heading is None:
-        return _gather(element, leave_out, pieces)
+        return _gather(element, pieces)
     before = pieces[-1][-1:] if pieces else ""
     after = (element.tail or "")[:1]
     if before in (".", "?", "!", ")", "%") and (heading[1] or after in (":", ".")):

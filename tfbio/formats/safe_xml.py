@@ -188,7 +188,32 @@ def open_file(path: str | os.PathLike) -> BinaryIO:
     if not compressed:
         return source.open("rb")
     # A `GzipFile` is one, too, which typeshed does not say.
-    return cast(BinaryIO, gzip.open(source.open("rb") if file_paths.is_remote(path) else path))
+    return cast(BinaryIO, _GzipFile(source.open("rb")))
+
+
+class _GzipFile(gzip.GzipFile):
+    """A file compressed with gzip; closes the stream that it reads, too, which gzip does not."""
+
+    def __init__(self, source: BinaryIO):
+        self._source = source
+        super().__init__(fileobj=source, mode="rb")
+
+    def close(self) -> None:
+        super().close()
+        self._source.close()
+
+
+def check_not_empty(size: int) -> None:
+    """Checks that a file of XML or of another kind has content, and returns nothing.
+
+    Args:
+      size: its size in bytes.
+
+    Raises:
+      BadFile: it is empty.
+    """
+    if not size:
+        raise BadFile("the file is empty.")
 
 
 @contextmanager

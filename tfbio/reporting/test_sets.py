@@ -28,7 +28,7 @@ from absl import flags
 from tfbio.base import cli, errors, path_checks, storage
 from tfbio.formats.splits import find_split
 from tfbio.formats.task_examples import Example, LabelledText, TaggedSentence
-from tfbio.task_types import tag_schemes, task_table
+from tfbio.task_types import own_data, tag_schemes, task_table, types
 
 _TABLE = Path(__file__).with_suffix(".json")
 # Hashes kept of a test set, and their hexadecimal digits: the least hashes, of which a part of the
@@ -93,9 +93,6 @@ def describe(task: str, examples: Sequence[Example]) -> TestSet:
     Raises:
       KeyError: there is no such task.
     """
-    # Imported late: it imports TensorFlow, which takes seconds.
-    from tfbio.task_types import own_data, types
-
     if task in own_data.OWN:
         task_type, _ = own_data.OWN[task]
     else:
@@ -215,6 +212,10 @@ def _by_count(task: str, examples: Sequence[Example], of: int) -> Match:
         return Match(unverified=f"{count:,} {unit}, as published, which were not at hand")
     if of == expected > count:
         return Match(aside=f"{count:,} of {expected:,} {unit}")
+    if unit == "test mentions" and count > expected:
+        # BLUE's B tags are counted; `data_prep.corpora.clinical_notes` gives each part its B.
+        once = f"the published {expected:,} count a mention in parts once"
+        return Match(unverified=f"{count:,} entities; {once}")
     return Match(aside=f"{count:,} {unit}, not the published {expected:,}")
 
 

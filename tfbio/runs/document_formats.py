@@ -153,8 +153,8 @@ def problem_of(path: str) -> str:
       path: the path of a file that `find_files` has found.
     """
     try:
-        if storage.size(path) == 0 and _ending(path) != ".txt":
-            return f"{path}: the file is empty."
+        if _ending(path) != ".txt":
+            safe_xml.check_not_empty(storage.size(path))
         if _ending(path) in (".xml", ".nxml"):
             with safe_xml.faults(), safe_xml.open_file(path) as stream:
                 safe_xml.first_element(stream)
@@ -206,7 +206,7 @@ def _read_xml(path: str, left_out: list[str]) -> Iterator[Document]:
 
 def _read_citations(path: str) -> Iterator[Document]:
     """Reads the articles of a PubMed file that have a title or an abstract."""
-    name = messages.printable(os.path.basename(path))
+    name = messages.file_name(path)
     for number, citation in enumerate(pubmed.read_citations(path), start=1):
         sections = (f"{x.label}: {x.text}" if x.label else x.text for x in citation.sections)
         parts = [("title", citation.title), *(("abstract", text) for text in sections)]
@@ -220,8 +220,6 @@ def _read_full_texts(path: str, left_out: list[str]) -> Iterator[Document]:
     for article in pmc.read_articles(path):
         if isinstance(article, pmc_article.FullText):
             yield _of_full_text(article)
-        elif article.name == messages.printable(os.path.basename(path)):  # there is no other in it
-            raise safe_xml.BadFile(article.sentence)
         else:
             left_out.append(f"{path}, {article.name}: {article.sentence}")
 

@@ -48,7 +48,7 @@ def test_bc5cdr_is_blurbs_sentence_by_sentence(task, entity_type, tmp_path):
     parts["Test"] = (folder / "BC5CDR_Test.PubTator").read_text().strip().split("\n\n")
     for name, blocks in parts.items():
         (tmp_path / f"CDR_{name}Set.PubTator.txt").write_text("\n\n".join(blocks))
-    made = abstract_mentions.read_bc5cdr(tmp_path, entity_type)
+    made = abstract_mentions.read_bc5cdr(tmp_path, entity_type, [])
     fewer = {"chem": {"train": 2, "dev": 0, "test": 11}, "disease": {}}[task]
     for split, rows in made.items():
         published = of_blurb(reference.corpus(f"bc5cdr_{task}/blurb"), split)
@@ -124,20 +124,20 @@ def test_what_does_not_fit_is_named(old, new, message, tmp_path):
     assert old in PUBTATOR
     release(tmp_path, train=PUBTATOR.replace(old, new))
     with pytest.raises(released_files.CorpusError, match=message):
-        abstract_mentions.read_bc5cdr(tmp_path, "Chemical")
+        abstract_mentions.read_bc5cdr(tmp_path, "Chemical", [])
 
 
 def test_a_release_that_lacks_a_file_is_named(tmp_path):
     release(tmp_path)
     (tmp_path / "CDR_TestSet.PubTator.txt").unlink()
     with pytest.raises(released_files.CorpusError, match=r"lacks CDR_TestSet\.PubTator\.txt"):
-        abstract_mentions.read_bc5cdr(tmp_path, "Disease")
+        abstract_mentions.read_bc5cdr(tmp_path, "Disease", [])
     (tmp_path / "NCBItestset_corpus.txt").write_text("1|t|A title\n")
     with pytest.raises(released_files.CorpusError, match="has neither NCBItrainset_corpus.txt"):
-        abstract_mentions.read_ncbi_disease(tmp_path)
+        abstract_mentions.read_ncbi_disease(tmp_path, [])
     for number, name in enumerate(("NCBItrainset_corpus.txt", "NCBIdevelopset_corpus.txt")):
         (tmp_path / name).write_text(f"\n{number + 2}|t|Title {number}\n{number + 2}|a|Text.\n")
-    made = abstract_mentions.read_ncbi_disease(tmp_path)
+    made = abstract_mentions.read_ncbi_disease(tmp_path, [])
     assert [made[split][1][0] for split in corpus_splits.SPLITS] == ["0", "1", "title"]
 
 

@@ -45,11 +45,11 @@ def test_offsets_do_not_count_blanks_and_have_their_last_character(tmp_path):
 def test_what_does_not_fit_is_named(given, message, tmp_path):
     release(tmp_path, **given)
     with pytest.raises(released_files.CorpusError, match=message):
-        bc2gm.read_examples(tmp_path)
+        bc2gm.read_examples(tmp_path, [])
 
 
 def test_a_release_that_lacks_a_file_is_named(tmp_path):
     release(tmp_path)
     (tmp_path / "test" / "GENE.eval").unlink()
     with pytest.raises(released_files.CorpusError, match=r"lacks test/test\.in or the test/GENE"):
-        bc2gm.read_examples(tmp_path)
+        bc2gm.read_examples(tmp_path, [])

@@ -30,7 +30,7 @@ def test_ncbis_test_set_is_blurbs_with_one_type(tmp_path):
     write(tmp_path, "kb", bigbio.kb_rows(annotated), "parquet")
     # A generator is empty behind its first file.
     bigbio.write(tmp_path / "test.parquet", "kb", bigbio.kb_rows(annotated))
-    rows = bigbio_tasks.read_examples(tmp_path, "kb")["test"]
+    rows = bigbio_tasks.read_examples(tmp_path, "kb", [])["test"]
     assert rows.count(("",)) == 940
     one = [(row[0], row[1].removesuffix("-Disease")) if row[1:] else row for row in rows]
     assert of_rows(one) == of_blurb(reference.corpus("ncbi_disease/blurb"), "test")
@@ -99,18 +99,18 @@ def test_fine_tuning_reads_the_files(schema, task, expected, tmp_path):
 
 def test_what_does_not_fit_is_named(tmp_path):
     with pytest.raises(released_files.CorpusError, match="has no file of the split train"):
-        bigbio_tasks.read_examples(tmp_path, "te")
+        bigbio_tasks.read_examples(tmp_path, "te", [])
     write(tmp_path, "text", [ROWS["text"] | {"labels": ["a|b"]}])
     with pytest.raises(released_files.CorpusError, match="row 0: a label is null or has a bar"):
-        bigbio_tasks.read_examples(tmp_path, "text")
+        bigbio_tasks.read_examples(tmp_path, "text", [])
     (tmp_path / "set-train-00000-of-00001.json").write_text("[]")
     with pytest.raises(released_files.CorpusError, match="has 2 files of the split train"):
-        bigbio_tasks.read_examples(tmp_path, "text")
+        bigbio_tasks.read_examples(tmp_path, "text", [])
 
 
 def test_a_mention_without_a_type_is_an_entity(tmp_path):
     write(tmp_path, "kb", [KB | {"entities": [KB["entities"][0] | {"type": None}]}])
-    rows = bigbio_tasks.read_examples(tmp_path, "kb")["train"]
+    rows = bigbio_tasks.read_examples(tmp_path, "kb", [])["train"]
     assert rows[0] == ("Naloxone", "B-Entity")
 
 

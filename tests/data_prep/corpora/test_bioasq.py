@@ -68,19 +68,19 @@ def test_questions_in_the_order_of_the_lists(command, tmp_path):
 def test_a_question_that_does_not_fit_is_named(wrong, tmp_path):
     release(tmp_path, [*TRAIN, question("a4", "yes", **wrong)], TESTS)
     with pytest.raises(released_files.CorpusError, match=r"trainining7b\.json: question 4 lacks"):
-        bioasq.read_examples(tmp_path, tmp_path)
+        bioasq.read_examples(tmp_path, tmp_path, [])
 
 
 def test_files_of_two_years_are_named(tmp_path):
     release(tmp_path, TRAIN, [*TESTS, [question("a1", "yes")]])
-    assert bioasq.read_examples(tmp_path, tmp_path)  # the same once more does no harm
+    assert bioasq.read_examples(tmp_path, tmp_path, [])  # the same once more does no harm
     release(tmp_path, TRAIN, [*TESTS, [question("a1", "no")]])
     with pytest.raises(released_files.CorpusError, match="the question a1, and another file"):
-        bioasq.read_examples(tmp_path, tmp_path)
+        bioasq.read_examples(tmp_path, tmp_path, [])
     release(tmp_path, TRAIN, TESTS)
     (tmp_path / "other.json").write_text("{}")
     with pytest.raises(released_files.CorpusError, match="has no list of questions"):
-        bioasq.read_examples(tmp_path, tmp_path)
+        bioasq.read_examples(tmp_path, tmp_path, [])
 
 
 def test_a_listed_question_that_is_not_there_is_named(command, fails_in_one_sentence, tmp_path):

@@ -64,7 +64,7 @@ def made(text, mentions, relations=()):
         chemprot.examples(
             texts,
             chemprot.read_mentions(released_files.File("e", "".join(entities).encode()), texts),
-            chemprot.read_relations(released_files.File("r", "".join(lines).encode()))
+            chemprot.read_relations(released_files.File("r", "".join(lines).encode()), [])
             if lines
             else {},
             at_periods,
@@ -112,7 +112,7 @@ def test_what_stands_where(text, chemical, gene, expected):
 def test_markers_instead_of_dummies():
     """Every row of the corpus: between the markers is what a dummy stands for."""
     source = reference.corpus("chemprot/original")
-    both = [chemprot.read_examples(source, entities) for entities in ("dummy", "marker")]
+    both = [chemprot.read_examples(source, [], entities) for entities in ("dummy", "marker")]
     for split in corpus_splits.SPLITS:
         for (id_, masked, label), (own_id, marked, own_label) in zip(
             both[0][split], both[1][split], strict=True
@@ -164,7 +164,7 @@ def release(folder, **tables):
 def test_a_made_up_release(tmp_path):
     release(tmp_path)
     row = ("7.T1.T2", "@CHEMICAL$ meets @GENE$.", "CPR:4")
-    assert chemprot.read_examples(tmp_path) == dict.fromkeys(corpus_splits.SPLITS, [row])
+    assert chemprot.read_examples(tmp_path, []) == dict.fromkeys(corpus_splits.SPLITS, [row])
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_made_up_release(tmp_path):
 def test_a_line_that_does_not_fit_is_named(table, content, message, tmp_path):
     release(tmp_path, **{table: content})
     with pytest.raises(released_files.CorpusError, match=message):
-        chemprot.read_examples(tmp_path)
+        chemprot.read_examples(tmp_path, [])
 
 
 def test_a_missing_archive_is_named(command, fails_in_one_sentence, tmp_path):

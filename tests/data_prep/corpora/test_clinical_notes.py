@@ -15,7 +15,7 @@ def made(text, *mentions, **settings):
     """Returns the words and tags of a text, | between sentences, and the counts."""
     counts = Counter()
     result = [clinical_notes.Mention(kind, tuple(parts)) for kind, *parts in mentions]
-    rows = clinical_notes.tagged("n", text, result, counts, **settings)
+    rows = clinical_notes.tagged("n", text, result, counts, [], **settings)
     assert rows[:2] == [("-DOCSTART- (n)",), ("",)] and rows[-1] == ("",)
     cells = ["|" if row == ("",) else "/".join(row) for row in rows[2:-1]]
     return " ".join(cells), {what for what, count in counts.items() if count} - {
@@ -91,7 +91,7 @@ def test_every_mention_is_found_again_or_counted(tmp_path):
         spans = [(i, i + numbers.randint(1, 8)) for i in numbers.sample(range(33), 3)]
         mentions = [clinical_notes.Mention("x", (tuple(span),)) for span in spans]
         counts = Counter()
-        rows = clinical_notes.tagged("n", text, mentions, counts)
+        rows = clinical_notes.tagged("n", text, mentions, counts, [])
         assert counts[clinical_notes.MENTIONS] == 3, case
         path = tmp_path / f"{case}.tsv"
         path.write_text("".join("\t".join(row) + "\n" for row in rows))
@@ -133,5 +133,5 @@ def test_mentions_without_a_word_are_named():
         clinical_notes.Mention("y", ((0, 3),)),
         clinical_notes.Mention("z", ((1, 2), (3, 4))),
     ]
-    clinical_notes.tagged("n", "a b c", result, Counter(), left=left)
+    clinical_notes.tagged("n", "a b c", result, Counter(), left)
     assert left == [("n.0-1", "n", "overwritten"), ("n.1-4", "n", "no_word")]

@@ -50,7 +50,7 @@ def test_the_published_files_but_for_what_the_makers_mended(command, tmp_path):
 def test_markers_stand_where_the_dummies_do():
     data = reference.corpus("ddi2013")
     both = [
-        ddi.read_examples(data / "original", data / "blurb/index", entities)
+        ddi.read_examples(data / "original", data / "blurb/index", [], entities)
         for entities in ("dummy", "marker")
     ]
     overlaps = 0
@@ -197,7 +197,7 @@ def test_both_layouts_are_read(tmp_path):
             tmp_path,
             (f"{train}/DrugBank/A acid_ddi.xml", f"{train}/MedLine/2.xml", f"{test}/MedLine/3.xml"),
         )
-        splits = ddi.read_examples(tmp_path, tmp_path)
+        splits = ddi.read_examples(tmp_path, tmp_path, [])
         assert [len(splits[split]) for split in corpus_splits.SPLITS] == [1, 1, 1]
 
 

@@ -136,11 +136,11 @@ def test_an_element_that_the_release_lacks_is_named(part, element, tmp_path):
     labels = dict.fromkeys(ebm_pico.TAGS, ["0"])
     abstracts = {split: {str(i): (["."], dict(labels))} for i, split in enumerate(FOLDERS)}
     release(tmp_path / "x.tar.gz", abstracts)
-    assert ebm_pico.read_examples(tmp_path, tmp_path)
+    assert ebm_pico.read_examples(tmp_path, tmp_path, [])
     for split, folder in FOLDERS.items():
         if folder == part:
             for _, own in abstracts[split].values():
                 del own[element]
     release(tmp_path / "x.tar.gz", abstracts)
     with pytest.raises(released_files.CorpusError, match=f"no labels in .*/{element}/{part}/"):
-        ebm_pico.read_examples(tmp_path, tmp_path)
+        ebm_pico.read_examples(tmp_path, tmp_path, [])

@@ -90,7 +90,7 @@ def test_relations(command, tmp_path):
 
 def test_concepts(tmp_path):
     release(tmp_path)
-    splits, counts = i2b2_2010.read_examples(tmp_path, concepts=True)
+    splits, counts = i2b2_2010.read_examples(tmp_path, [], concepts=True)
     corpus_splits.write(tmp_path / "out", splits, False)
     sentences = task_table.TASKS["i2b2_2010_ner"].examples(str(tmp_path / "out"))["test"]
     tagged = [" ".join(map("/".join, zip(x.words, x.tags, strict=True))) for x in sentences]
@@ -106,25 +106,34 @@ def test_concepts(tmp_path):
 def test_a_concept_over_the_end_of_a_line_is_kept(tmp_path):
     con = 'c="up : inventol" 1:1 2:0||t="problem"\nc="ache" 2:6 2:6||t="problem"\n'
     release(tmp_path, con=con, rel="")
-    splits, counts = i2b2_2010.read_examples(tmp_path, concepts=True)
+    splits, counts = i2b2_2010.read_examples(tmp_path, [], concepts=True)
     assert ("up", "B-problem") in splits["train"] and ("Inventol", "I-problem") in splits["train"]
     assert counts["go over the end of a sentence: the two are joined"] == 3
     # Of a pair the line of the first word counts, as far as either goes.
-    assert i2b2_2010.read_examples(tmp_path)[0]["train"][1:] == []
+    assert i2b2_2010.read_examples(tmp_path, [])[0]["train"][1:] == []
 
 
 def test_overlapping_concepts_are_one_dummy(tmp_path):
     con = 'c="fever and" 2:4 2:5||t="problem"\nc="made up fever" 2:2 2:4||t="test"\n'
     release(tmp_path, con=con, rel="")
-    splits, _ = i2b2_2010.read_examples(tmp_path)
+    splits, _ = i2b2_2010.read_examples(tmp_path, [])
     text = "Inventol for @problem-test$ ache ."
+    assert splits["train"][1] == ("a.l0.l1", text, "false")
+
+
+def test_a_concept_has_its_type_wherever_it_stands(tmp_path):
+    """BLUE's `replace_text` makes "@problem$ for made up  fever and @treatment$ ." of this."""
+    con = 'c="ache" 2:6 2:6||t="problem"\nc="inventol" 2:0 2:0||t="treatment"\n'
+    release(tmp_path, con=con, rel="")
+    splits, _ = i2b2_2010.read_examples(tmp_path, [])
+    text = "@treatment$ for made up  fever and @problem$ ."
     assert splits["train"][1] == ("a.l0.l1", text, "false")
 
 
 def test_markers_stand_where_the_dummies_do(tmp_path):
     release(tmp_path)
     masked, marked = (
-        i2b2_2010.read_examples(tmp_path, entities=entities)[0]["test"][1:]
+        i2b2_2010.read_examples(tmp_path, [], entities=entities)[0]["test"][1:]
         for entities in ("dummy", "marker")
     )
     assert [(row[0], row[2]) for row in marked] == [(row[0], row[2]) for row in masked]
@@ -145,12 +154,12 @@ def test_markers_do_not_go_with_concepts(command, tmp_path):
 def test_a_list_of_notes_for_development(tmp_path):
     release(tmp_path)
     (tmp_path / "dev-docids.txt").write_text("b\nc\n")
-    splits, _ = i2b2_2010.read_examples(tmp_path, str(tmp_path / "dev-docids.txt"))
+    splits, _ = i2b2_2010.read_examples(tmp_path, [], str(tmp_path / "dev-docids.txt"))
     assert {row[0][0] for row in splits["dev"][1:]} == {"b", "c"}
     assert {row[0][0] for row in splits["train"][1:]} == {"a"}
     (tmp_path / "dev-docids.txt").write_text("b\nz\n")
     with pytest.raises(released_files.CorpusError, match="lists z, which is no note for training"):
-        i2b2_2010.read_examples(tmp_path, str(tmp_path / "dev-docids.txt"))
+        i2b2_2010.read_examples(tmp_path, [], str(tmp_path / "dev-docids.txt"))
 
 
 @pytest.mark.parametrize(
@@ -169,36 +178,36 @@ def test_a_list_of_notes_for_development(tmp_path):
 def test_a_line_that_does_not_fit_is_named(kind, content, message, tmp_path):
     release(tmp_path, **{kind: content})
     with pytest.raises(released_files.CorpusError, match=message):
-        i2b2_2010.read_examples(tmp_path)
+        i2b2_2010.read_examples(tmp_path, [])
 
 
 def test_what_is_missing_is_named(tmp_path):
     release(tmp_path)
     (tmp_path / "test_data.tar.gz").unlink()
     with pytest.raises(released_files.CorpusError, match=re.escape("no 0001.txt beside")):
-        i2b2_2010.read_examples(tmp_path)
+        i2b2_2010.read_examples(tmp_path, [])
     (tmp_path / "reference_standard_for_test_data.tar.gz").unlink()
     with pytest.raises(released_files.CorpusError, match="no note of the test set"):
-        i2b2_2010.read_examples(tmp_path)
+        i2b2_2010.read_examples(tmp_path, [])
 
 
 @pytest.mark.parametrize("hospital", ["beth", "partners"])
 def test_the_notes_of_both_hospitals_are_read(hospital, tmp_path, monkeypatch):
     monkeypatch.setitem(globals(), "TRAIN", TRAIN.replace("beth", hospital))
     release(tmp_path)
-    splits, _ = i2b2_2010.read_examples(tmp_path)
+    splits, _ = i2b2_2010.read_examples(tmp_path, [])
     assert len(splits["train"]) == 1 + 2 * len(ROWS)
 
 
 def test_the_last_line_of_a_note_may_have_no_end(tmp_path):
     release(tmp_path, txt=TEXT.removesuffix("\n"))
-    splits, _ = i2b2_2010.read_examples(tmp_path)
+    splits, _ = i2b2_2010.read_examples(tmp_path, [])
     assert splits["train"][len(ROWS)] == ("a.l3.l4", *ROWS[-1][1:])
 
 
 def test_a_concept_whose_words_a_later_one_has_is_told(tmp_path):
     release(tmp_path, con='c="fever" 2:4 2:4||t="test"\n' + CON)
     left = []
-    i2b2_2010.read_examples(tmp_path, concepts=True, left=left)
+    i2b2_2010.read_examples(tmp_path, left, concepts=True)
     start = TEXT.index("fever")
     assert left == [(f"{name}.{start}-{start + 5}", name, "overwritten") for name in "abc"]

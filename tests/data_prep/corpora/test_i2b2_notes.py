@@ -94,7 +94,7 @@ def test_a_mention_is_where_its_text_is(first):
     """The offsets are for one character before the text: elsewhere the nearest such text is it."""
     counts = Counter()
     file = released_files.File("1.xml", note(BODY, EVENTS, first).encode())
-    text, mentions = i2b2_notes.read_note(file, "2012", counts)
+    text, mentions = i2b2_notes.read_note(file, "2012", counts, [])
     said = [text[slice(*x.parts[0])] for x in mentions]
     assert said == ["Admitted", "fevers & chills", "Inventol"]
     assert counts[i2b2_notes.MOVED] == (0 if len(first.replace("\r", "")) == 1 else 3)
@@ -119,7 +119,7 @@ def test_no_kind_is_counted_and_an_ampersand_may_stand_for_itself():
     tags = event("fevers &amp; chills", 15, length=15) + event("Given", 33, "")
     tags += event("fevers & chills", 15)
     file = released_files.File("1.xml", note(BODY, tags).encode())
-    _, mentions = i2b2_notes.read_note(file, "2012", counts)
+    _, mentions = i2b2_notes.read_note(file, "2012", counts, [])
     assert [x.parts for x in mentions] == [((15, 30),)] * 2
     assert counts == {clinical_notes.MENTIONS: 1, i2b2_notes.NO_KIND: 1}
 
@@ -150,7 +150,7 @@ def test_health_information_of_2014_by_patient(tmp_path):
         f"{patient}-0{i}": note(body, PHI, "\n") for patient in range(100, 120) for i in (1, 2)
     }
     release(tmp_path, "2014", train, {"200-01": note(body, PHI, "\n")})
-    splits, counts = i2b2_notes.read_examples(tmp_path, "2014")
+    splits, counts = i2b2_notes.read_examples(tmp_path, "2014", [])
     corpus_splits.write(tmp_path / "out", splits, False)
     examples = task_table.TASKS["i2b2_2014"].examples(str(tmp_path / "out"))
     expected = "Mr/O ./O Doe/B-PATIENT 2069in/B-DATE Spaceport/B-LOCATION-OTHER ./O"
@@ -179,17 +179,17 @@ def test_health_information_of_2014_by_patient(tmp_path):
 def test_a_note_that_does_not_fit_is_named(content, message, tmp_path):
     release(tmp_path, "2012", {"1": content}, {"2": note(BODY, EVENTS)})
     with pytest.raises(released_files.CorpusError, match=message):
-        i2b2_notes.read_examples(tmp_path, "2012")
+        i2b2_notes.read_examples(tmp_path, "2012", [])
 
 
 def test_the_other_year_or_half_of_it_is_named(tmp_path):
     release(tmp_path, "2012", {"1": note(BODY, EVENTS)}, {"2": note(BODY, EVENTS)})
     with pytest.raises(released_files.CorpusError, match="holds no file of the corpus"):
-        i2b2_notes.read_examples(tmp_path, "2014")
+        i2b2_notes.read_examples(tmp_path, "2014", [])
     for split, files in (("train", ({}, "2")), ("test", ("1", {}))):
         release(tmp_path, "2012", *({x: note(BODY, EVENTS) for x in names} for names in files))
         with pytest.raises(released_files.CorpusError, match=f"holds no note of the {split} set"):
-            i2b2_notes.read_examples(tmp_path, "2012")
+            i2b2_notes.read_examples(tmp_path, "2012", [])
 
 
 def test_both_sets_for_training_of_2014_are_read(tmp_path):
@@ -197,6 +197,6 @@ def test_both_sets_for_training_of_2014_are_read(tmp_path):
     release(tmp_path, "2014", {"100-01": text}, {"200-01": text})
     with zipfile.ZipFile(tmp_path / "more.zip", "w") as archive:
         archive.writestr("training-PHI-Gold-Set2/300-01.xml", text.encode())
-    splits, _ = i2b2_notes.read_examples(tmp_path, "2014", dev_fraction=0.5)
+    splits, _ = i2b2_notes.read_examples(tmp_path, "2014", [], dev_fraction=0.5)
     names = [row[0] for x in ("train", "dev") for row in splits[x] if row[0].startswith("-DOC")]
     assert sorted(names) == ["-DOCSTART- (100-01)", "-DOCSTART- (300-01)"]

@@ -112,7 +112,7 @@ def test_a_larger_part_for_development(command, tmp_path):
 def test_a_list_of_notes_for_development(tmp_path):
     release(tmp_path, ("a", "b", "c"))
     (tmp_path / "devel.txt").write_text("a\nc\n")
-    splits, _ = share_clefe.read_examples(tmp_path, str(tmp_path / "devel.txt"))
+    splits, _ = share_clefe.read_examples(tmp_path, [], str(tmp_path / "devel.txt"))
     names = [row[0] for row in splits["dev"] if row[0].startswith("-DOC")]
     assert names == ["-DOCSTART- (a)", "-DOCSTART- (c)"]
 
@@ -150,20 +150,20 @@ def test_marks_are_blanked_and_nothing_moves(text, expected):
 def test_a_mention_that_does_not_fit_is_named(gold, test_gold, message, tmp_path):
     release(tmp_path, gold=gold, test_gold=test_gold)
     with pytest.raises(released_files.CorpusError, match=message):
-        share_clefe.read_examples(tmp_path)
+        share_clefe.read_examples(tmp_path, [])
 
 
 def test_a_missing_archive_is_named(tmp_path):
     release(tmp_path)
     (tmp_path / "Task1TestSetCorpus100.zip").unlink()
     with pytest.raises(released_files.CorpusError, match="holds no note of the test set"):
-        share_clefe.read_examples(tmp_path)
+        share_clefe.read_examples(tmp_path, [])
     release(tmp_path)
     (tmp_path / "Task1Gold_SN2012.zip").unlink()
     with pytest.raises(
         released_files.CorpusError, match=r"does not hold the mentions of .*00009-Z\.txt"
     ):
-        share_clefe.read_examples(tmp_path)
+        share_clefe.read_examples(tmp_path, [])
 
 
 def test_a_bracket_before_the_mark_ends_a_sentence_too():
@@ -176,7 +176,7 @@ def test_mentions_without_a_tag_are_told(tmp_path):
     blank = [TEXT.index(" on "), TEXT.index(" on ") + 1]
     release(tmp_path, test_gold=lines("x", [blank, at("fever"), at("No fever")]))
     left = []
-    share_clefe.read_examples(tmp_path, left=left)
+    share_clefe.read_examples(tmp_path, left)
     start = TEXT.index("fever")
     assert left == [
         (f"00009-Z.{blank[0]}-{blank[1]}", "00009-Z", "no_word"),

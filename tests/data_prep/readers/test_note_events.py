@@ -8,7 +8,7 @@ import pandas
 import pytest
 
 from data_prep.readers import note_events
-from data_prep.readers.pmc import Problem
+from data_prep.readers.problem import Problem
 from tests.data_prep.other_corpora import COLUMNS, DISCHARGE, NOTES, NURSING, note, table
 from tfbio.formats.safe_xml import BadFile
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from data_prep.readers import pmc, pmc_article
+from data_prep.readers.problem import Problem
 from tests import reference
 from tests.data_prep.readers.pmc_files import KEPT, SHIPPED, article, content, read_one
 from tfbio.formats import safe_xml
@@ -47,7 +48,7 @@ def test_sets_of_articles(tmp_path, before, after):
     path.write_bytes(gzip.compress(before + record + foreign + record * 2 + after))
     first, bad, *rest = pmc.read_articles(path)
     assert [a.name for a in (first, *rest)] == ["set.xml.gz#1", "set.xml.gz#3", "set.xml.gz#4"]
-    assert {(a.id, a.body[0].text) for a in (first, *rest)} == {("pmcid:PMC1", "One.")}
+    assert {(a.pmcid, a.body[0].text) for a in (first, *rest)} == {("PMC1", "One.")}
     assert bad.name == "set.xml.gz#2"
     assert "article-meta" in bad.sentence
 
@@ -104,24 +105,15 @@ def test_undeclared_entities_cost_no_article(tmp_path, real, name):
     assert read_one(path).body[0].text == "\ufffd."
 
 
-def problem_of(path):
-    """The only thing that is said of a bad file."""
-    try:
-        (problem,) = pmc.read_articles(path)
-    except safe_xml.BadFile as error:
-        return str(error)
-    assert isinstance(problem, pmc.Problem)
-    assert problem.name == path.name
-    return problem.sentence
-
-
 @pytest.mark.parametrize(("data", "expected"), BAD)
 def test_bad_files_are_refused(tmp_path, monkeypatch, data, expected):
     if expected == "longer than":
         monkeypatch.setattr(pmc, "MAX_ARTICLE_BYTES", 10_000_000)
     path = tmp_path / "bad.xml"
     path.write_bytes(data)
-    sentence = problem_of(path)
+    with pytest.raises(safe_xml.BadFile) as caught:
+        list(pmc.read_articles(path))
+    sentence = str(caught.value)
     assert expected in sentence
     assert "\n" not in sentence
     assert "root:" not in sentence
@@ -178,7 +170,7 @@ def test_a_package_with_good_and_bad_members(tmp_path, real, monkeypatch, compre
     assert [a.body for a in result if isinstance(a, pmc_article.FullText)] == [
         read_one(path).body for path in files
     ]
-    problems = {p.name: p.sentence for p in result if isinstance(p, pmc.Problem)}
+    problems = {p.name: p.sentence for p in result if isinstance(p, Problem)}
     assert problems.keys() == {name for name, _ in bad}
     assert not [s for s in problems.values() if not (s.endswith(".") and "\n" not in s)]
     assert sorted(tmp_path.iterdir()) == before  # nothing was unpacked
@@ -230,7 +222,7 @@ def test_a_damaged_package_is_never_read_in_silence(tmp_path):
         except safe_xml.BadFile:
             damaged += 1
             continue
-        problems = sum(isinstance(article, pmc.Problem) for article in result)
+        problems = sum(isinstance(article, Problem) for article in result)
         damaged += problems > 0
         assert len(result) == len(expected) or problems
     assert damaged > 30
@@ -259,7 +251,7 @@ def test_a_package_with_a_huge_header_or_a_bomb(tmp_path, monkeypatch):
     monkeypatch.setattr(pmc, "MIN_BOMB_BYTES", 10_000_000)
     archive(path, [("good.nxml", WHOLE), ("movie.mpg", b"\0" * 50_000_000)])
     articles = pmc.read_articles(path)
-    assert next(articles).id == "pmcid:PMC1"
+    assert next(articles).pmcid == "PMC1"
     with pytest.raises(safe_xml.BadFile, match="compressed too far"):
         next(articles)
 
@@ -269,7 +261,7 @@ def test_is_archive_goes_by_content(tmp_path, real):
     path = tmp_path / "x.tar.gz"
     path.write_bytes(gzip.compress(WHOLE))
     assert not pmc.is_archive(path)
-    assert read_one(path).id == "pmcid:PMC1"
+    assert read_one(path).pmcid == "PMC1"
 
 
 # getrusage would count what the parent process held when it started this one.

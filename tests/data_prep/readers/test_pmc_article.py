@@ -13,7 +13,6 @@ def test_sections_and_metadata_are_as_independently_read(real, name):
     ids = parse_article_meta(tree)
     assert (article.pmcid, article.pmid) == (ids["pmc"] and f"PMC{ids['pmc']}", ids["pmid"])
     assert article.doi == ids["doi"]
-    assert article.id == (f"pmcid:{article.pmcid}" if ids["pmc"] else f"doi:{ids['doi']}")
     assert article.title.split() == "".join(tree.find(".//article-title").itertext()).split()
     assert (article.language, article.retracted) == ("en", False)
     assert article.article_type == "research-article"
@@ -42,21 +41,21 @@ def ids(**values):
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (ids(pmid="5", pmc="12"), "pmcid:PMC12"),
-        (ids(pmc="PMC12"), "pmcid:PMC12"),
-        (ids(pmcaid="99", pmcid="PMC12", pmid="5"), "pmcid:PMC12"),
-        (ids(pmcid="pmc12.2"), "pmcid:PMC12"),
-        (ids(pmc="", pmid=" 5\n", doi="10.1/x"), "pmid:5"),
-        (ids(pmcaid="99", doi="10.1/x"), "doi:10.1/x"),
-        (ids(pmc="N/A", pmcid="PMC007", pmid="N/A"), "pmcid:PMC7"),
-        (ids(pmc="PMC0", pmid="+7", doi="10.1/x"), "doi:10.1/x"),
-        (ids(pmc="\u0661\u0662", pmid="0", doi="-"), "file:article.nxml"),
-        ("", "file:article.nxml"),
-        (ids(doi="10.1/x#y"), "doi:10.1/x%23y"),
+        (ids(pmid="5", pmc="12"), ("PMC12", "5", "")),
+        (ids(pmc="PMC12"), ("PMC12", "", "")),
+        (ids(pmcaid="99", pmcid="PMC12", pmid="5"), ("PMC12", "5", "")),
+        (ids(pmcid="pmc12.2"), ("PMC12", "", "")),
+        (ids(pmc="", pmid=" 5\n", doi="10.1/x"), ("", "5", "10.1/x")),
+        (ids(pmcaid="99", doi="10.1/x"), ("", "", "10.1/x")),
+        (ids(pmc="N/A", pmcid="PMC007", pmid="N/A"), ("PMC7", "", "")),
+        (ids(pmc="PMC0", pmid="+7", doi="10.1/x"), ("", "", "10.1/x")),
+        (ids(pmc="\u0661\u0662", pmid="0", doi="-"), ("", "", "")),
+        ("", ("", "", "")),
     ],
 )
-def test_every_article_has_an_id(tmp_path, given, expected):
-    assert read(tmp_path, ids=given).id == expected
+def test_ids_that_are_none_are_empty(tmp_path, given, expected):
+    article = read(tmp_path, ids=given)
+    assert (article.pmcid, article.pmid, article.doi) == expected
 
 
 def test_metadata(tmp_path):

@@ -52,7 +52,7 @@ def test_what_pubmed_parser_loses_and_repeats(tmp_path):
     nested += "</caption></fig></sec>"
     ids = '<article-id pub-id-type="pmcid">PMC7</article-id>'
     result = read(tmp_path, nested, ids=ids)
-    assert result.id == "pmcid:PMC7"
+    assert result.pmcid == "PMC7"
     assert [(p.kind, p.text) for p in result.body] == [
         ("paragraph", "No p0 cited."),
         ("paragraph", "A list:"),

@@ -1,5 +1,6 @@
 import bz2
 import gzip
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,22 @@ def test_files_are_opened_by_their_content(tmp_path, pack):
     with text_lines.open_file(path) as stream:
         assert list(text_lines.LimitedLines(stream, "a text")) == [b"\xc3\x9cn\xc3\xab\n", b"two\n"]
     assert text_lines.head(path) == TEXT
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress])
+def test_files_are_closed(tmp_path, monkeypatch, pack):
+    """Also the one that the stream reads, of which an object store may have a connection."""
+    (tmp_path / "a").write_bytes(pack(TEXT))
+    opened, open_path = [], Path.open
+
+    def opens(*args):
+        opened.append(open_path(*args))
+        return opened[-1]
+
+    monkeypatch.setattr(Path, "open", opens)
+    with text_lines.open_file(tmp_path / "a") as stream:
+        assert stream.read() == TEXT and not opened[-1].closed
+    assert all(file.closed for file in opened)
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])

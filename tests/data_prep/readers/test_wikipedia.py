@@ -6,7 +6,7 @@ import re
 import pytest
 
 from data_prep.readers import wikipedia
-from data_prep.readers.pmc import Problem
+from data_prep.readers.problem import Problem
 from tests.data_prep.other_corpora import WIKI_2, WIKI_3
 from tfbio.formats.safe_xml import BadFile
 

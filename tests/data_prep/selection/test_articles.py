@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from data_prep.readers import pmc
+from data_prep.readers.problem import Problem
 from data_prep.selection import articles, exclusion
 from tfbio.base import errors
 
@@ -66,6 +66,13 @@ def test_labels_and_other_abstracts_are_options(tmp_path):
     assert (english.title, english.sentences) == ("", ["We like rats."])
     *_, french = citation(tmp_path, other_abstracts="all").documents
     assert (french.id, french.sentences) == ("pmid:5#other_abstract2", ["Nous aimons les rats."])
+
+
+def test_an_other_abstract_that_states_no_language_is_english(tmp_path):
+    text = CITATION.format(types="").replace(' Language="eng"', "")
+    text = f"<PubmedArticleSet>{text}</PubmedArticleSet>"
+    (result,) = read(tmp_path, text, other_abstracts="english")
+    assert [d.id for d in result.documents] == ["pmid:5", "pmid:5#other_abstract1"]
 
 
 def test_other_abstracts_are_documents_without_the_main_one(tmp_path):
@@ -144,6 +151,7 @@ def test_ids_exclude_what_has_them(tmp_path):
         selection = articles.Selection(languages=("ger",) if reason else ())
         (result,) = articles.read(str(tmp_path / "a.xml"), selection, excluded)
         assert (result.reason, len(result.documents)) == (reason, 1), data
+        assert result.pmcid == (77 if data == own else 78 if other in data else 0)
     (tmp_path / "a.xml").write_text(FULL_TEXT.format(pmid="", language="en"))
     results = list(articles.read(str(tmp_path / "a.xml"), articles.Selection(), excluded))
     assert [(x.reason, len(x.documents)) for x in results] == [("excluded_by_id", 1)] * 2
@@ -166,6 +174,7 @@ def test_a_full_text_is_an_abstract_that_gives_way_and_a_body(tmp_path):
         "pmcid:PMC77",
         "pmcid:PMC77#body",
     ]
+    assert abstract.pmcid == body.pmcid == 77
     (abstract,) = full_text(tmp_path, full_text=False)
     assert abstract.documents[0].sentences == ["Cats, in short."]
 
@@ -194,6 +203,15 @@ def test_full_texts_without_a_valid_id_do_not_share_a_key(tmp_path):
         assert abstract.key == body.key and abstract.id.startswith("file:a.xml:")
         keys.append(body.key)
     assert keys[0] != keys[1] and min(keys) > 1 << 63
+
+
+def test_a_doi_is_the_id_without_other_numbers(tmp_path):
+    """A "#" would divide the id of the article from the name of a part."""
+    doi = '<article-id pub-id-type="doi">10.1/x#y</article-id>'
+    text = FULL_TEXT.format(pmid=doi, language="en").replace(">77<", "><")
+    abstract, body = read(tmp_path, text)
+    assert (abstract.id, body.id) == ("doi:10.1/x%23y", "doi:10.1/x%23y#body")
+    assert abstract.key == body.key > 1 << 63
 
 
 def test_full_texts_of_a_set_without_ids_are_articles_of_their_own(tmp_path):
@@ -249,5 +267,5 @@ def test_a_broken_article_of_a_set_is_a_problem_and_the_rest_is_read(tmp_path):
             member.size = len(text)
             archive.addfile(member, io.BytesIO(text.encode()))
     problem, *candidates = articles.read(str(path), articles.Selection(), None)
-    assert isinstance(problem, pmc.Problem) and problem.name.endswith("a.nxml")
+    assert isinstance(problem, Problem) and problem.name.endswith("a.nxml")
     assert [c.kind for c in candidates] == ["abstract", "body"]

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from data_prep.readers import pmc
+from data_prep.readers.problem import Problem
 from data_prep.selection import articles, exclusion, texts
 from tests.data_prep.other_corpora import (
     DISCHARGE,
@@ -63,7 +63,7 @@ def test_other_files_are_refused_as_before(tmp_path, content):
 
 def test_a_page_is_a_document_and_a_redirection_is_not(tmp_path):
     aspirin, redirection, problem, disease = read(tmp_path / "wiki_00", WIKI_3 + "{\n" + WIKI_2)
-    assert redirection.reason == "without_text" and isinstance(problem, pmc.Problem)
+    assert redirection.reason == "without_text" and isinstance(problem, Problem)
     assert aspirin.id == "wiki:https://en.wikipedia.org/wiki?curid=12"
     (document,) = disease.documents
     assert (document.id, document.source) == (disease.id, "wiki_00")

@@ -2,8 +2,9 @@ import itertools
 import random
 
 import numpy as np
+import pytest
 
-from data_prep.selection import versions
+from data_prep.selection import articles, versions
 
 ROWS = itertools.count()
 
@@ -12,7 +13,8 @@ def row(key, version=1, edition=(21, 1), revised=20200101, reason="", **flags):
     reason, place = versions.VERDICTS.index(reason), next(ROWS)
     of_place = (place // 7, place, 0, 1)
     is_set = (flags.get(name, False) for name in ("body", "poor", "deleted"))
-    return (key, version, *edition, revised, *of_place, reason, *is_set)
+    pmcid = flags.get("pmcid", 0)
+    return (key, version, *edition, revised, *of_place, pmcid, reason, *is_set)
 
 
 def full_text(key, reason="", abstract_reason=""):
@@ -117,6 +119,28 @@ def test_what_is_left_out_still_stands_for_its_article():
         "superseded",
         "retracted",
     ]
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7])
+def test_a_full_text_without_a_pmid_has_that_of_its_pmc_number(partitions):
+    """It is the newest citation's, in whatever order the rows come."""
+    without, alone = articles.NO_PMID | 77, articles.NO_PMID | 78
+    inside = {"version": 0, "edition": (0, 0)}
+    rows = [
+        row(without, pmcid=77, **inside),
+        row(6, edition=(21, 2), pmcid=77),
+        row(5, edition=(21, 1), pmcid=77),
+        row(9, pmcid=79, **inside),
+        row(alone, pmcid=78, **inside),
+        row(without, pmcid=77, body=True, **inside),
+    ]
+    blocks = [np.array([x], versions.ROW).tobytes() for x in rows]
+    keys = {}
+    for partition, block in versions.with_pmids((0, blocks), partitions):
+        for given in np.frombuffer(block, versions.ROW):
+            assert int(given["key"]) % partitions == partition
+            keys[int(given["row"])] = int(given["key"])
+    assert [keys[x[6]] for x in rows] == [6, 6, 5, 9, alone, 6]
 
 
 def test_a_plain_reading_of_the_rule_agrees():

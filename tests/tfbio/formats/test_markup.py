@@ -6,10 +6,10 @@ from tfbio.formats import markup, safe_xml
 MML = 'xmlns:mml="http://www.w3.org/1998/Math/MathML"'
 
 
-def read(xml, **settings):
+def read(xml):
     """The text of an element that is read as files are."""
     parser = etree.XMLParser(**safe_xml.SAFE)
-    return markup.text(etree.fromstring(f"<p {MML}>{xml}</p>", parser), **settings)
+    return markup.text(etree.fromstring(f"<p {MML}>{xml}</p>", parser))
 
 
 def math(xml):
@@ -104,14 +104,6 @@ def test_what_a_formula_says_twice_is_read_once():
     tex = '<mml:annotation encoding="application/x-tex">\\frac{x}{y}</mml:annotation>'
     formula = f"<mml:math><mml:semantics><mml:mi>x</mml:mi>{tex}</mml:semantics></mml:math>"
     assert read(f"so {formula}, then") == "so x, then"
-    both = f"<alternatives><tex-math>\\documentclass x</tex-math>{formula}</alternatives>"
-    assert read(f"so <inline-formula>{both}</inline-formula>, then") == "so x, then"
-
-
-def test_what_is_left_out_leaves_what_follows():
-    xml = "shown<xref><sup>1</sup></xref>, and<fig><caption>Not.</caption></fig> so on"
-    assert read(xml, leave_out=("xref", "fig")) == "shown, and so on"
-    assert read(xml) == "shown1, and Not. so on"
 
 
 @pytest.mark.parametrize("xml", ["&x;", "a<i>&x;</i>", "<mml:math><mml:mi>&x;</mml:mi></mml:math>"])

@@ -175,7 +175,7 @@ def test_the_head_sees_the_entities_side_by_side(pooling, tokenizer):
 def marked():
     """The start of each split of DDI, with markers."""
     data = reference.corpus("ddi2013")
-    splits = ddi.read_examples(data / "original", data / "blurb/index", "marker")
+    splits = ddi.read_examples(data / "original", data / "blurb/index", [], "marker")
     return {name: rows[:64] for name, rows in splits.items()}
 
 
@@ -183,7 +183,7 @@ def marked():
 @pytest.mark.parametrize(
     ("pooling", "keep"), [("first", False), ("mention", False), ("entity_start", True)]
 )
-def test_trains_on_real_markers(pooling, keep, marked, pretrained, cpu, tmp_path):
+def test_trains_on_real_markers(pooling, keep, marked, shallow_encoder, cpu, tmp_path):
     corpus_splits.write(tmp_path / "ddi", marked, False)
     settings = config.load(FinetuningConfig, defaults=task_table.TASKS["ddi"].settings)
     settings = dataclasses.replace(
@@ -199,7 +199,7 @@ def test_trains_on_real_markers(pooling, keep, marked, pretrained, cpu, tmp_path
             settings,
             task=task_table.TASKS["ddi"],
             data_dir=str(tmp_path / "ddi"),
-            init_checkpoint=pretrained,
+            init_checkpoint=shallow_encoder,
             output_dir=str(tmp_path / "out"),
             strategy=cpu,
         )
@@ -207,7 +207,7 @@ def test_trains_on_real_markers(pooling, keep, marked, pretrained, cpu, tmp_path
     assert np.isfinite(scores["mean"])
     # The vocabulary of the tests has no tokens without a use, nor has PubMedBERT's.
     rows = json.loads((tmp_path / "out" / "config.json").read_text())["encoder"]["vocab_size"]
-    assert rows - checkpoint_settings.read_encoder_config(pretrained).vocab_size == (
+    assert rows - checkpoint_settings.read_encoder_config(shallow_encoder).vocab_size == (
         4 if keep else 0
     )
     # And the model is found again, with the markers.
