@@ -361,13 +361,14 @@ def main() -> None:
     require("spacy", "onnxruntime", "tf2onnx", "fastapi")
     path_checks.require_checkpoint("model", flags.model, takes_runs=True)
     import tfbio
+    from tfbio.text.word_cutters import CUTTERS
 
     path = str(Path(flags.model).resolve())
     model = tfbio.load(path)
-    if model.predictor is None or model.predictor.known.words != "punctuation":
+    if model.predictor is None or model.predictor.known.words not in CUTTERS:
         raise UserError(
-            f'--model={flags.model} must tag words by the rule "punctuation", as the client of '
-            "docs/checkpoints.md does."
+            f"--model={flags.model} must tag words that it cuts by a rule of {[*CUTTERS]}, as the "
+            "client of docs/checkpoints.md does."
         )
     articles = read_articles(model, flags.abstracts)
     print(

@@ -125,6 +125,7 @@ def prepare(folder: Path, model: str, abstracts: int, test_sentences: int) -> st
     """
     import tfbio
     from benchmarks import every_way
+    from tfbio.text.word_cutters import CUTTERS
 
     if not model:
         model = str(folder / "model")
@@ -134,8 +135,8 @@ def prepare(folder: Path, model: str, abstracts: int, test_sentences: int) -> st
         if not (folder / name).exists():
             _tfbio("convert", f"--from={model}", f"--to={folder / name}", f"--format={name}")
     loaded = tfbio.load(model)
-    if loaded.predictor is None or loaded.predictor.known.words != "punctuation":
-        raise UserError(f'--model={model} must tag words by the rule "punctuation".')
+    if loaded.predictor is None or loaded.predictor.known.words not in CUTTERS:
+        raise UserError(f"--model={model} must tag words that it cuts by a rule of {[*CUTTERS]}.")
     articles = every_way.read_articles(loaded, abstracts)
     sentences: list[list[Span]] = [[] for _ in articles.texts]
     for each in articles.sentences:

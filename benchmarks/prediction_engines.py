@@ -160,6 +160,8 @@ def _onnx(folder: Path, precision: str, options: Options) -> Annotate:
     import onnxruntime
     import tokenizers
 
+    from tfbio.text.word_cutters import CUTTERS
+
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = options.threads
     session = onnxruntime.InferenceSession(folder / "onnx" / "model.onnx", settings)
@@ -168,7 +170,7 @@ def _onnx(folder: Path, precision: str, options: Options) -> Annotate:
     config = json.loads((folder / "onnx" / "config.json").read_text(encoding="utf-8"))
     labels = {int(number): label for number, label in config["id2label"].items()}
     names = [each.name for each in session.get_inputs()]
-    words_of = tokenizers.pre_tokenizers.BertPreTokenizer().pre_tokenize_str
+    words_of = CUTTERS[config["words"]].pre_tokenize_str
 
     def spans(sentences: Sequence[str]) -> list[list[Span]]:
         found = []

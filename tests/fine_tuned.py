@@ -56,6 +56,13 @@ def make(folder, architecture, labels=(), **settings):
     return model.eval()
 
 
+def make_cased(folder) -> None:
+    """Gives the vocabulary of a saved model capital letters: text is to be read as it is."""
+    path, capitals = Path(folder, "vocab.txt"), {"give": "Give", "it": "It", "il": "IL"}
+    tokens = path.read_text(encoding="utf-8").split("\n")
+    path.write_text("\n".join(capitals.get(x, x) for x in tokens), encoding="utf-8")
+
+
 def load(folder):
     """As a user does; no weight may be missing, left over, or of another shape."""
     import transformers

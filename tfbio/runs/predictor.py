@@ -281,8 +281,7 @@ def words_of(
       documents: any number of documents.
       splitter: a function that splits texts into sentences, see
         `data_prep.sentences.splitters.load`.
-      rule: the rule by which a text is cut into words, "punctuation" or "blanks", see
-        `words.spans`.
+      rule: the rule by which a text is cut into words, see `words.spans`.
 
     Yields:
       The number of the document, from 0; a `TaggedSentence`; and for each of its words the span

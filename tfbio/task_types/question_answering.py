@@ -381,10 +381,11 @@ class QuestionAnswering(TaskType):
     def calibration_in(cls, said: dict[str, Any], folder: str) -> float | None:
         """Reads question answering's calibration in `said`, a `transformers` model's config.
 
-        It is `null_threshold`, the null odds above which to give no answer, by default 0.0, as in
-        BERT's `run_squad.py`; or None. Raises a UserError if it is neither a number nor null.
+        It is `null_threshold`, the null odds above which to give no answer. By default it is None,
+        always an answer, as in BERT's `run_squad.py` without `version_2_with_negative` and in
+        `transformers`' pipeline. Raises a UserError if it is neither a number nor null.
         """
-        threshold = said.get(cls.calibration_name, 0.0)
+        threshold = said.get(cls.calibration_name)
         if threshold is not None and type(threshold) not in (int, float):
             raise UserError(
                 f"{folder}/config.json has null_threshold = {json.dumps(threshold)}: it must be a "

@@ -1,11 +1,13 @@
 """Words of raw text, as the corpora of tagged words have them.
 
-Two rules serve all corpora, and the training data tell which is theirs (`rule_of`):
+Three rules serve all corpora, and the training data tell which is theirs (`rule_of`):
 
-- "punctuation" parts words at every punctuation mark, as BERT's tokenizer does before it looks
-  words up: "IL-2" is three words, "0.05" too. So are BC5CDR, NCBI disease and BC2GM in BLURB's
-  form: of NCBI's test set, whose raw text there is, all 24,497 words and 940 sentences come out the
-  same.
+- "symbols" parts words at every punctuation mark and symbol: "IL-2" is three words, "0.05" and
+  "5±2" too. So are BC5CDR, NCBI disease and BC2GM in BLURB's form: of NCBI's test set, whose raw
+  text there is, all 24,497 words and 940 sentences come out the same. `data_prep.corpora` cuts so,
+  too, but there combining marks and invisible characters (U+200B) are separate words.
+- "punctuation" does the same, except for symbols beyond ASCII, which stay with their neighbours:
+  "Fluad®" and "5±2" are one word each. BERT's tokenizer cuts so before it looks words up.
 - "blanks" parts words at white space, and sets apart brackets, quotes, %, 's, what of ,;:?! comes
   before white space, and the period at the sentence's end: "IL-2" and "0.05" are one word. So are
   JNLPBA and EBM-PICO. Their raw text is not at hand; with the blanks around punctuation taken out
@@ -20,11 +22,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import tokenizers
-
 from tfbio.formats.task_examples import TaggedSentence
+from tfbio.text.word_cutters import CUTTERS
 
-_PUNCTUATION = tokenizers.pre_tokenizers.BertPreTokenizer()
 _END = r"""\.(?=[\s"')\]]*$)"""
 _BLANKS = re.compile(
     rf"""[()\[\]{{}}"%]|[,;:?!](?=\s|$)|{_END}|'s\b"""
@@ -40,13 +40,14 @@ def spans(sentence: str, rule: str) -> list[tuple[int, int]]:
 
     Args:
       sentence: one alone, since the period at its end is a word.
-      rule: "punctuation" or "blanks", as `rule_of` returns it; any other counts as "blanks".
+      rule: "symbols", "punctuation" or "blanks", as `rule_of` returns it; any other counts as
+        "blanks".
 
     Returns:
       The characters [start, end) of each word, in order.
     """
-    if rule == "punctuation":
-        return [span for _, span in _PUNCTUATION.pre_tokenize_str(sentence)]
+    if rule in CUTTERS:
+        return [span for _, span in CUTTERS[rule].pre_tokenize_str(sentence)]
     return [match.span() for match in _BLANKS.finditer(sentence)]
 
 
@@ -57,7 +58,8 @@ def rule_of(sentences: Sequence[TaggedSentence]) -> str:
       sentences: of the training set.
 
     Returns:
-      "punctuation" if that rule divides at most 1 % of the words any further, else "blanks".
+      "blanks" if "punctuation" divides more than 1 % of the words any further. Else "symbols",
+      unless that rule divides words that "punctuation" does not: "punctuation" then.
 
     Raises:
       ZeroDivisionError: there are no words.
@@ -65,4 +67,8 @@ def rule_of(sentences: Sequence[TaggedSentence]) -> str:
     words = [word for sentence in sentences for word in sentence.words]
     whole = {word: len(spans(word, "punctuation")) <= 1 for word in set(words)}
     share = sum(whole[word] for word in words) / len(words)
-    return "punctuation" if share >= _ENOUGH else "blanks"
+    if share < _ENOUGH:
+        return "blanks"
+    # Symbols are too rare for a share of all words. Words without any fit both rules.
+    symbols_apart = all(len(spans(word, "symbols")) <= 1 for word in whole if whole[word])
+    return "symbols" if symbols_apart else "punctuation"

@@ -35,7 +35,7 @@ from tfbio.weights import (
 
 # What the `config.json` of a converted model says of `TrainedOn` for tfbio alone: name -> values.
 KEPT: dict[str, tuple[str | bool, ...]] = {
-    "words": ("punctuation", "blanks"),
+    "words": ("symbols", "punctuation", "blanks"),
     "pairs": (True, False),
 }
 

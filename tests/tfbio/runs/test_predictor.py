@@ -33,7 +33,7 @@ def test_sentences_and_words_keep_their_places(splitter):
         Document("blank", " \n ", (Passage(0, 3, ""),)),
         Document("nul", "A\0B. C \0 D.", (Passage(0, 11, ""),)),
     ]
-    for rule in ("punctuation", "blanks"):
+    for rule in ("symbols", "punctuation", "blanks"):
         read = list(words_of(documents, splitter, rule))
         last = (0, 0)
         for number, sentence, places in read:
@@ -67,7 +67,7 @@ def test_the_tags_of_blurb_on_raw_text_are_the_mentions_of_ncbi(splitter):
         if len(cells) > 4:
             gold.add((cells[0], int(cells[1]), int(cells[2]), cells[3]))
     found, count = set(), 0
-    for number, sentence, places in words_of(documents, splitter, "punctuation"):
+    for number, sentence, places in words_of(documents, splitter, "symbols"):
         document = documents[number]
         own, rest = tags[document.id][: len(places)], tags[document.id][len(places) :]
         tags[document.id] = rest

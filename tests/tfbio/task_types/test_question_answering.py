@@ -328,7 +328,7 @@ def trained(own, pretrained, strategy, steps, pack=True):
 @pytest.mark.slow
 def test_answers_are_learnt_and_found(own, pretrained, cpu):
     questions, features = own
-    made = trained(own, pretrained, cpu, 200)
+    made = trained(own, pretrained, cpu, 200, pack=False)
     outputs = made.predict(features)
     found = [
         "" if x.null_odds > 0 else x.best for x in KIND.predictions(outputs, features, questions)
@@ -463,7 +463,10 @@ def test_factoids_start_from_squads_head_and_are_written_as_bioasq_has_them(
     assert scores["metric"] == "mrr" and scores["mean"] == pytest.approx(np.mean(ranks))
 
 
-@pytest.mark.parametrize(("said", "threshold"), [({}, 0.0), ({"null_threshold": -5}, -5)])
+@pytest.mark.parametrize(
+    ("said", "threshold"),
+    [({}, None), ({"null_threshold": None}, None), ({"null_threshold": 0.0}, 0.0)],
+)
 def test_the_threshold_of_a_model_from_elsewhere(said, threshold):
     assert QuestionAnswering.calibration_in(said, "model") == threshold
 

@@ -12,7 +12,7 @@ import tf_keras as keras
 from safetensors.numpy import load_file
 from scipy.special import softmax
 
-from tests.fine_tuned import TAGS, load, make, their_logits
+from tests.fine_tuned import TAGS, load, make, make_cased, their_logits
 from tests.run_files import write_settings
 from tfbio.base.errors import UserError
 from tfbio.export import conversion, saved_model
@@ -185,9 +185,11 @@ def predict_both(folder, inputs, output, cpu):
 
 
 def test_entities_are_those_of_their_logits(cpu, tmp_path):
+    """Of a model that reads capital letters as they are."""
     from seqeval.metrics.sequence_labeling import get_entities
 
     theirs = make(tmp_path / "a", "BertForTokenClassification", TAGS)
+    make_cased(tmp_path / "a")
     documents = [
         "Give IL-2 and a drug.",
         "The protein (of a cell) binds IL-2, not drugs.",
@@ -202,7 +204,8 @@ def test_entities_are_those_of_their_logits(cpu, tmp_path):
 
     import transformers
 
-    tokenizer = transformers.BertTokenizerFast(str(tmp_path / "a" / "vocab.txt"))
+    vocabulary = str(tmp_path / "a" / "vocab.txt")
+    tokenizer = transformers.BertTokenizerFast(vocabulary, do_lower_case=False)
     count = 0
     for record in records:
         words = tokenizer.backend_tokenizer.pre_tokenizer.pre_tokenize_str(record["text"])
@@ -266,14 +269,15 @@ def test_labels_are_those_of_their_logits(cpu, tmp_path):
         np.testing.assert_allclose(served["probabilities"][0], [*expected.values()], atol=1e-5)
 
 
-@pytest.mark.parametrize("threshold", [-100.0, 100.0], ids=["none", "all"])
+@pytest.mark.parametrize("threshold", [-100.0, 100.0, None], ids=["none", "all", "default"])
 def test_answers_are_those_of_their_logits(threshold, cpu, tmp_path):
     import torch
     import transformers
 
     theirs = make(tmp_path / "a", "RobertaForQuestionAnswering")
-    path = tmp_path / "a" / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"null_threshold": threshold}))
+    if threshold is not None:
+        path = tmp_path / "a" / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"null_threshold": threshold}))
     context, questions = "the drug binds in a cell", ("a drug", "is it in the cell", "works")
     asked = [{"id": text, "question": text} for text in questions]
     paragraph = {"context": context, "qas": asked}
@@ -286,7 +290,7 @@ def test_answers_are_those_of_their_logits(threshold, cpu, tmp_path):
         question=tf.constant(questions), context=tf.constant([context] * len(questions))
     )
     assert [answer.decode() for answer in served["answer"].numpy()] == [*found.values()]
-    if threshold < 0:
+    if threshold == -100:
         assert set(found.values()) == {""}
         return
     tokenizer = transformers.BertTokenizerFast(str(tmp_path / "a" / "vocab.txt"))

@@ -91,7 +91,7 @@ class WordPiece(tf.Module):
         )
         changed, apart = _normalized(lower_case)
         self.replace = chars.replacer(changed)
-        self.kinds = chars.table(np.where(apart, OWN, graph_words.bert_kinds()))
+        self.kinds = chars.table(np.where(apart, OWN, graph_words.kinds_by("punctuation")))
 
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Encodes texts: string [texts] -> int32 ragged [texts, tokens]."""

@@ -7,10 +7,10 @@ import unicodedata
 from typing import NamedTuple
 
 import numpy as np
-import tokenizers
 
 from tfbio.base.lazy import tensorflow as tf
 from tfbio.text.in_graph import characters as chars
+from tfbio.text.word_cutters import CUTTERS
 
 # The class of a character: part of a word, a separate word, or between words.
 LETTER, OWN, SPACE = 0, 1, 2
@@ -37,15 +37,16 @@ def of_texts(texts: tf.Tensor, rule: str) -> Words:
 
     Args:
       texts: string [texts], in UTF-8, each a sentence.
-      rule: "punctuation" (BERT's: at spaces, and each mark is a word) or "blanks" (at spaces, and
-        some marks and "'s" are words). Any other text counts as "blanks".
+      rule: "symbols" (at spaces, and each mark and symbol is a word), "punctuation" (BERT's: the
+        same but for symbols beyond ASCII) or "blanks" (at spaces, and some marks and "'s" are
+        words). Any other text counts as "blanks".
 
     Returns:
       The words of all texts, string [words], with the numbers of their texts, int64 [words], and
       their offsets, int32 [words]; see `Words`.
     """
     characters = chars.decode(texts)
-    begins, inside = (_by_punctuation if rule == "punctuation" else _by_blanks)(characters)
+    begins, inside = _by_marks(characters, rule) if rule in CUTTERS else _by_blanks(characters)
     numbers = tf.cumsum(tf.cast(begins, tf.int64)) - 1
     count = tf.reduce_sum(tf.cast(begins, tf.int64))
     own = tf.boolean_mask(numbers, inside)
@@ -94,20 +95,24 @@ def marks_after(texts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.gather(borders, tf.searchsorted(borders, here)) - here, tf.int32)
 
 
-def _by_punctuation(characters: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
+def _by_marks(characters: tf.RaggedTensor, rule: str) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns whether a word begins at each character, and whether it is in a word.
+
+    Args:
+      characters: int32 ragged [texts, characters].
+      rule: one of `CUTTERS`.
 
     Returns:
       bool [characters] each.
     """
-    kinds, text = chars.table(bert_kinds())(characters.values), characters.value_rowids()
+    kinds, text = chars.table(kinds_by(rule))(characters.values), characters.value_rowids()
     inside = kinds != SPACE
     apart = (kinds == OWN) | (chars.before(kinds, SPACE) != LETTER)
     return (apart | (chars.before(text, -1) != text)) & inside, inside
 
 
 def _by_blanks(characters: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Does what `_by_punctuation` does, by the regular expression `words._BLANKS`."""
+    """Does what `_by_marks` does, by the regular expression `words._BLANKS`."""
     before, after, one_of = chars.before, chars.after, chars.one_of
     codes, text = characters.values, characters.value_rowids()
     kinds = chars.table(_kinds_for_blanks())(codes)
@@ -135,17 +140,20 @@ def _by_blanks(characters: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 @functools.cache
-def bert_kinds() -> np.ndarray:
-    """Computes the classes of characters by which BERT cuts words in a graph, int32 [0x110000].
+def kinds_by(rule: str) -> np.ndarray:
+    """Computes the classes of characters by which a rule cuts words in a graph, int32 [0x110000].
 
     The classes of code points are LETTER (0, a part of a word), OWN (1, a separate word) and SPACE
     (2, between words). The array is computed once and shared: callers must not change it.
+
+    Args:
+      rule: "punctuation", which is BERT's, or "symbols".
     """
     codes = [code for code in range(chars.CODES) if code not in chars.SURROGATES]
-    # A letter follows each character. BERT makes a separate word of those that stay alone.
+    # A letter follows each character. The rule makes a separate word of those that stay alone.
     text = "".join(f"{chr(code)}a" for code in codes)
     classes = np.full(len(text), SPACE, np.int32)
-    for _, (start, end) in tokenizers.pre_tokenizers.BertPreTokenizer().pre_tokenize_str(text):
+    for _, (start, end) in CUTTERS[rule].pre_tokenize_str(text):
         classes[start:end] = LETTER if end - start > 1 else OWN
     kinds = np.full(chars.CODES, SPACE, np.int32)
     kinds[codes] = classes[::2]

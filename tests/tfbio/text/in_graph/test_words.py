@@ -9,9 +9,10 @@ from tfbio.text.in_graph import tokenization as graph_tokenization
 from tfbio.text.in_graph import words as graph_words
 
 
-@pytest.mark.parametrize("rule", ["punctuation", "blanks"])
+@pytest.mark.parametrize("rule", ["symbols", "punctuation", "blanks"])
 def test_words_and_their_places(rule, sentences, awkward_texts, characters):
     texts = [*sentences, *awkward_texts, *(f"a{char}A" for char in characters)]
+    texts += ["Fluad\u00ae 5\u00b12", "\u00ae\u2122\u0301x"]
     # What decides whether "s" or a comma ends a word.
     texts += [f"a{behind}{char}" for char in characters[::5] for behind in ("'s", ",", ".")]
     of_texts = tf.function(lambda x: graph_words.of_texts(x, rule), autograph=False)
