@@ -23,13 +23,13 @@ demo: .venv/installed  ## PubMed XML to a pretrained and fine-tuned encoder, in 
 
 # More processes than cores: tests often wait for processes that they have started. What TensorFlow
 # traced stays in a process, so the largest programs have processes of their own: else 24 GB are full.
-# They are in two files, which three processes share test by test.
+# They are in three files, which processes share test by test: one a core, as tracing never waits.
 PYTEST = $(BIN)/python -m pytest --durations=10 --dist=loadfile --no-loadscope-reorder \
 	--numprocesses=$$($(BIN)/python -c 'import os; print(os.cpu_count() * 3 // 2)')
 
 test: check .venv-tpu/installed  ## Lint and every test, with one run of the whole pipeline on a slice
 	@$(PYTEST) --ignore-glob='*_on_tpu.py'
-	@$(PYTEST) --dist=worksteal tests/tfbio/*/*_on_tpu.py
+	@$(PYTEST) --dist=worksteal --numprocesses=$$(nproc) tests/tfbio/*/*_on_tpu.py
 
 docs: .venv/installed-docs  ## The documentation site, in site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -245,8 +245,7 @@ def undivided(cpu):
     ("devices", "run"),
     [
         ("two_devices", {"gradient_accumulation_steps": 2}),
-        ("cpu", {"jit_compile": True}),
-        ("cpu", {"parallel_parts": 2}),
+        ("cpu", {"jit_compile": True, "parallel_parts": 2}),
     ],
 )
 def test_three_steps_are_the_same_however_the_batch_is_divided(undivided, request, devices, run):
