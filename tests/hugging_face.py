@@ -55,11 +55,14 @@ def small_model(architecture: str, **settings):
 
 
 def save_model(model, folder) -> None:
-    """With a vocabulary of as many tokens, of which the special ones are where `model` says."""
+    """With a vocabulary of as many tokens, of which the special ones are where `model` says.
+
+    It is one of text as it is: what lower-cased it would have no token.
+    """
     model.save_pretrained(folder)
     family = family_of(type(model).__name__)
     tokens = FIRST_TOKENS.get(family, FIRST_TOKENS["Albert"])
-    tokens = tokens + [f"t{number}" for number in range(model.config.vocab_size - len(tokens))]
+    tokens = tokens + [f"T{number}" for number in range(model.config.vocab_size - len(tokens))]
     (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
 
 

@@ -154,6 +154,31 @@ def test_the_cheapest_form_and_the_lowest_loss_decide(tmp_path, monkeypatch):
     assert compared._costs_in_turns({"tfbio_mlm": best}) == {"tfbio_mlm": 0.6}
 
 
+@pytest.mark.parametrize("compiled, runs", [(False, [20, 100]), (True, [20, 20, 100])])
+def test_a_step_costs_neither_compilation_nor_an_earlier_run(tmp_path, monkeypatch, compiled, runs):
+    """The first run compiles; a run in the folder of another one would be over at once."""
+    clock, ran = [0.0], []
+
+    def run(command):
+        folder, steps = command.split()
+        assert not Path(folder).exists()
+        Path(folder).mkdir(parents=True)
+        clock[0] += 40 + 0.5 * int(steps) + (300 if compiled and not ran else 0)
+        ran.append(int(steps))
+
+    monkeypatch.setattr(comparison, "python", run)
+    monkeypatch.setattr(comparison, "cpu_seconds", lambda: clock[0])
+    compared = compare_budgets.BudgetComparison(str(tmp_path))
+
+    def command(settings, model_dir):
+        return f"{model_dir} {settings['run.stop_at_step']}"
+
+    for _ in range(2):
+        ran.clear()
+        assert compared.cpu_time_of_step(command, {}, "x", (20, 100), compiled) == 0.5
+        assert ran == runs
+
+
 def test_cpu_time_of_several_processors_is_not_added(tmp_path, monkeypatch):
     compared = compare_budgets.BudgetComparison(str(tmp_path))
     monkeypatch.setattr(compared, "_command", lambda *_: "")

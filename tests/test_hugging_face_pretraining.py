@@ -11,6 +11,7 @@ import torch
 
 from benchmarks import hugging_face_data, pretraining
 from benchmarks import hugging_face_pretraining as hugging_face
+from benchmarks.best_options import Tried
 from benchmarks.hugging_face_electra import HuggingFaceElectra
 from benchmarks.hugging_face_mlm import HuggingFaceMaskedLanguageModel
 from benchmarks.hugging_face_step import Masked
@@ -19,7 +20,7 @@ from data_prep import examples
 from data_prep.running import pipeline
 from tests.test_hugging_face_mlm import SIZE, SPECIAL
 from tfbio.base import config
-from tfbio.objectives import pretrainer
+from tfbio.objectives import objective_cost, pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.text.special_tokens import SPECIAL_TOKENS
 from tfbio.training import distribution
@@ -186,10 +187,13 @@ def test_the_table_has_ratios_to_hugging_face_in_the_same_format(folder):
     }
     lines = pretraining.table(SHAPES[TRIAL], folder, rows, measured)
     assert "Peak: 2 GFLOP/s" in lines[0]
-    assert lines[4].startswith("| tfbio, float32 | 3.30 | 1.50 | 384 | 1.50 | ")
+    flops = objective_cost.example_flops(SHAPES[TRIAL].config(200), 128)
+    ours, before = (f"{rate * flops / 2e9:.0%}" for rate in (3.3, 1.65))
+    assert ours != before
+    assert lines[4] == f"| tfbio, float32 | 3.30 | 1.50 | 384 | 1.50 | {ours} | 300 | 1.50 |"
     assert lines[5] == "| Hugging Face, float32 | 2.20 | 1.00 | 256 | 1.00 |  | 200 | 1.00 |"
     assert lines[6] == "| tfbio, bfloat16 | 6.60 | 1.20 | 768 | 1.20 |  | 600 | 1.20 |"
-    assert lines[8].startswith("| tfbio, 6eced75 | 1.65 | 0.75 | 192 | 0.75 | ")
+    assert lines[8] == f"| tfbio, 6eced75 | 1.65 | 0.75 | 192 | 0.75 | {before} | 150 | 0.75 |"
     # In bfloat16 alone, what another checkout does in float32 has no peer.
     alone = {x: row for x, row in rows.items() if row.is_before or row.precision == "bfloat16"}
     turns = {x: measured[x] for x in alone}
@@ -197,3 +201,29 @@ def test_the_table_has_ratios_to_hugging_face_in_the_same_format(folder):
     assert in_bfloat16[6].startswith("| tfbio, 6eced75 | 1.65 |  | 192 |  | ")
     assert "tfbio, bfloat16 to tfbio, 6eced75: 4.00, 4.00, 4.00" in lines[-1]
     assert "tfbio, bfloat16 to Hugging Face, bfloat16: 1.20, 1.20, 1.20" in lines[-1]
+
+
+class Asked:
+    """Stands in for an engine's process."""
+
+    def __init__(self, module, *arguments, root=None):
+        """Starts nothing."""
+
+    def ask(self, steps):
+        """Trains nothing."""
+
+
+@pytest.mark.parametrize("other", ["", "pad_to_longest", "all_positions"])
+def test_a_share_of_the_peak_is_that_of_known_products(monkeypatch, tmp_path, other):
+    """In float32, and without products of padding or of positions that are not masked."""
+    monkeypatch.setattr(pretraining, "Engine", Asked)
+    options = {x: x == other for x in ("pad_to_longest", "all_positions")}
+    best = {precision: Tried(options, 1.0) for precision in pretraining.PRECISIONS}
+    rows = pretraining.start(TRIAL, tmp_path, best, before=tmp_path)
+    assert {name: row.has_flops for name, row in rows.items()} == {
+        "tfbio, float32": True,
+        "tfbio, bfloat16": False,
+        "Hugging Face, float32": not other,
+        "Hugging Face, bfloat16": False,
+        f"tfbio, {pretraining.commit(tmp_path)}": True,
+    }

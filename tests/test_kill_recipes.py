@@ -4,16 +4,19 @@ The script kills the run of every recipe, which takes half an hour.
 """
 
 import importlib
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks.recipes import RECIPES
 from data_prep import examples
 from data_prep.running import pipeline
+from scripts import kill_and_resume as script
 from scripts import kill_recipes
 from tests import forked
 from tests.run_files import write_pretraining_settings, write_run
@@ -57,6 +60,51 @@ def test_the_examples_are_those_that_the_recipe_asks_for(name):
         assert set(named) == {objective}
     else:
         assert not named and not load(name).sentence_pair_loss
+
+
+@pytest.fixture
+def compare(monkeypatch, tmp_path):
+    """Compares two runs by their arrays and their logged figures, without training them."""
+    manifest = {"kind": "examples", "counts": {}, "settings": {"vocab_size": 9}, "shards": []}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    monkeypatch.setattr(script, "train", lambda command: None)
+    monkeypatch.setattr(script, "train_and_kill", lambda *_: 1)
+    monkeypatch.setattr(sys, "argv", ["", f"--examples={tmp_path}", "--kills=1"])
+
+    def compare(killed, logged):
+        arrays = {"model/a": np.zeros(2), "model/b": np.ones(2)}
+        saved = {"alone": arrays, "killed": arrays | killed}
+        figures = {"alone": {(20, "train loss", 1.5)}, "killed": {(20, "train loss", logged)}}
+        monkeypatch.setattr(script, "saved", lambda folder, step: saved[folder.name])
+        monkeypatch.setattr(script, "logged", lambda folder: figures[folder.name])
+        script.main()
+
+    return compare
+
+
+def test_runs_of_the_same_bits_are_the_same(compare, capsys):
+    compare({"model/b": np.ones(2)}, 1.5)
+    said = capsys.readouterr().out
+    assert "2 of 2 arrays are the same" in said and "1 logged numbers, 0 differences" in said
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"model/b": np.array([1, np.nextafter(1, 2)])},
+        {"model/a": np.array([0.0, -0.0])},
+        {"model/a": np.zeros(2, np.float32)},
+        {"model/a": np.zeros(1)},
+    ],
+)
+def test_one_bit_of_an_array_that_differs_is_a_failure(compare, other):
+    with pytest.raises(SystemExit, match=f"^different: {', '.join(other)}$"):
+        compare(other, 1.5)
+
+
+def test_a_logged_figure_that_differs_is_a_failure(compare):
+    with pytest.raises(SystemExit, match=r"^different: \(20, 'train loss', 1\.25\), \(20, "):
+        compare({}, 1.25)
 
 
 class Forked:

@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from scripts import kill_commands
+
 ROOT = Path(__file__).parents[1]
 # Those that take seconds; of all stages, as many times as the variable says.
 CHEAP = ("vocabulary", "sentence_roles", "corpus")
@@ -28,3 +32,27 @@ def test_each_stage_ends_with_the_bytes_of_an_undisturbed_run(tmp_path):
         assert counts[0] == counts[1] == counts[2] and counts[3] == counts[4] == counts[5], name
         held, tried = map(int, re.fullmatch(r"(\d+) of (\d+)", disks).groups())
         assert held == tried, name
+
+
+def test_files_that_differ_are_named():
+    expected = {"a": b"1", "c": b"1", "d": b"1"}
+    with pytest.raises(kill_commands.Failed, match="^a is missing, b is left over, c differs$"):
+        kill_commands.compare({"b": b"1", "c": b"2", "d": b"1"}, expected)
+    kill_commands.compare(dict(expected), expected)
+
+
+def test_each_byte_of_a_file_counts_but_for_times(tmp_path):
+    scores, weights = tmp_path / "scores.json", tmp_path / "of_a_run" / "weights"
+    weights.parent.mkdir()
+    weights.write_bytes(b"ab")
+    scores.write_text('{"trials": [{"f1": 0.5, "train_seconds": 7}]}')
+    before = kill_commands.files(tmp_path)
+    scores.write_text('{"trials": [{"f1": 0.5, "train_seconds": 8}]}')
+    (tmp_path / "events.out.tfevents.1").touch()
+    assert kill_commands.files(tmp_path) == before
+    scores.write_text('{"trials": [{"f1": 0.6, "train_seconds": 7}]}')
+    weights.write_bytes(b"ac")
+    (tmp_path / "empty").mkdir()
+    words = "^empty is left over, of_a_run/weights differs, scores.json differs$"
+    with pytest.raises(kill_commands.Failed, match=words):
+        kill_commands.compare(kill_commands.files(tmp_path), before)

@@ -1,10 +1,14 @@
 """`benchmarks.loss_curve`: a tiny run of tfbio against itself in bfloat16."""
 
+import argparse
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+
+from benchmarks import loss_curve
 from tests.test_startup import TINY
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,3 +32,27 @@ def test_the_losses_of_both_formats_are_a_table(examples_folder):
             assert abs(one - other - difference) < 2e-4
     assert any(float(row[3]) or float(row[6]) for row in cells)
     assert re.search(r"generator_loss is [+-]\d\.\d\d% from tfbio_bfloat16's", done.stdout)
+
+
+# Of two engines the steps and both losses of two seeds.
+LOSSES = np.array([[[9, 4.0, 0.5], [9, 6.0, 0.7]], [[9, 3.0, 0.4], [9, 4.0, 0.4]]])
+
+
+def test_cells_have_the_standard_error_over_the_seeds():
+    """Of 4 and 6 the deviation is the root of 2, and the error 1."""
+    generator = ["5.0000 ± 1.0000", "3.5000 ± 0.5000", "+1.5000 ± 0.5000"]
+    discriminator = ["0.6000 ± 0.1000", "0.4000 ± 0.0000", "+0.2000 ± 0.1000"]
+    assert loss_curve.cells(LOSSES) == generator + discriminator
+    one_seed = ["4.0000", "3.0000", "+1.0000", "0.5000", "0.4000", "+0.1000"]
+    assert loss_curve.cells(LOSSES[:, :1]) == one_seed
+
+
+def test_the_ratio_is_of_the_first_engine_to_the_other(capsys):
+    curves = np.repeat(LOSSES[:, :, None], loss_curve.POINTS, axis=2)
+    curves[:, :, :-1, 1] = 1  # earlier
+    flags = argparse.Namespace(
+        hparams="small.json", set=[], batch_size=2, seeds=2, against="hugging_face"
+    )
+    loss_curve.print_table(curves, flags, 64)
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last == "At the end tfbio's generator_loss is +42.86% from hugging_face's."

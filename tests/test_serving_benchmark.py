@@ -72,6 +72,12 @@ def test_right_answers_have_no_problem(sent):
         ("valid", 200, {"entities": None}, ["another form", "null"]),
         ("valid", 200, lambda n: {"entities": [[{"text": "a"}]] * n}, ["another form", "label"]),
         ("valid", 200, lambda n: {"entities": [[]] * n}, ["[] and not"]),
+        (
+            "valid",
+            200,
+            lambda n: {"entities": [[ENTITY | {"score": 0.8998}]] * n},
+            ["the score 0.8998 and not 0.9"],
+        ),
         ("valid", 500, b"Internal Server Error", ["status 500", "Internal Server Error"]),
         ("wrong", 422, b"Unprocessable", ["another form", "Unprocessable"]),
         ("wrong", 422, {"detail": "No texts."}, ["another form", "detail"]),
@@ -95,3 +101,13 @@ def test_requests_that_did_not_end_are_an_error():
     wrong = [*done, Done("health", 500, 0.1, "status 500")]
     with pytest.raises(UserError, match=r"^1 requests .*: health: status 500; after SIGTERM: x\.$"):
         serving.check(wrong, 4, "x")
+
+
+def test_the_table_has_the_quantiles_of_each_kind():
+    done = [Done("valid", 200, second) for second in range(101)]
+    done += [Done("wrong", status, 0.5) for status in (422, 400, 422)]
+    _, _, *rows = serving.table(done)
+    assert rows == [
+        "| valid | 101 | 101 × 200 | 50.000 | 99.000 |",
+        "| wrong | 3 | 1 × 400, 2 × 422 | 0.500 | 0.500 |",
+    ]

@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 
+import numpy as np
 import pytest
 import torch
 
@@ -79,6 +80,20 @@ def test_the_loss_is_that_of_transformers_with_both_kinds_of_attention(trained, 
     assert counted.sum() == pytest.approx(0.15 * ids.numel(), abs=4)
     kinds = [each.model.config._attn_implementation for each in (trainer, other)]
     assert kinds == ["sdpa", "eager"]
+
+
+def test_the_held_out_loss_is_without_dropout(trained):
+    trainer, texts = trained["blocks"].trainer, trained["blocks"].texts
+    losses = []
+    trainer.eval()
+    with torch.no_grad():
+        for number, batch in enumerate(texts.held_out(4, CHANGES["run.num_eval_batches"])):
+            masked = trainer.hide(batch, train_hugging_face._HELD_OUT_SEED, number)
+            losses.append(trainer.masked_loss(batch, masked).item())
+    trainer.train()
+    assert len(losses) == 2
+    assert trainer.held_out_loss(texts) == pytest.approx(np.mean(losses), rel=1e-6)
+    assert trainer.training  # the next step has it again
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])

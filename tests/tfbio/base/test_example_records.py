@@ -51,3 +51,12 @@ def test_records_are_those_of_protobuf(vocab_size, labelled):
         if labelled:
             features["label"] = [int(row["label"])]
         assert record == serialize_example(features), row
+
+
+def test_a_shard_of_more_rows_than_are_made_at_once_is_whole():
+    form = ExampleFormat(2, 10_000, 1, False)
+    rows = np.zeros(4100, form.row_type)
+    rows["input_ids"][:, 0] = np.arange(4100)
+    records = list(form.serialize(rows))
+    ids = [np.frombuffer(parse_example(x)["input_ids"][0], "<u2")[0] for x in records]
+    assert ids == list(range(4100))

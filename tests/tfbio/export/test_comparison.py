@@ -49,8 +49,9 @@ def test_a_difference_in_any_head_counts(model_class, config, head, change):
     assert difference == pytest.approx(change, abs=1e-5, nan_ok=True)
 
 
-def test_a_difference_of_logits_counts():
-    one, other = (TaskModel(SHAPE, HeadConfig(3, of_tokens=False)) for _ in range(2))
+@pytest.mark.parametrize("of_tokens", [False, True])
+def test_a_difference_of_logits_counts(of_tokens):
+    one, other = (TaskModel(SHAPE, HeadConfig(3, of_tokens)) for _ in range(2))
     for variable, value in zip(one.variables, other.variables, strict=True):
         variable.assign(value)
     assert comparison.fine_tuned_difference(one, other) == 0

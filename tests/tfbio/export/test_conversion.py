@@ -110,6 +110,8 @@ def round_trip(models, folder):
         save_model(model, folder / "source" / inner)
     conversion.to_tfbio(source, run)
     conversion.to_hugging_face(run, back)
+    for place in (source, run, *(os.path.join(back, inner) for inner in models)):
+        assert checkpoint_settings.read_settings(place)["lower_case"] is False
     batch = padded_batch(models[""])
     mask = batch[1] == 1
     settings, ours = conversion.read_model(run)

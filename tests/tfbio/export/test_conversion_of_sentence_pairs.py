@@ -49,7 +49,7 @@ def test_a_trained_classifier_of_pairs_means_the_same(architecture, label, tmp_p
     folder.mkdir()
     tf.train.Checkpoint(model=model).write(str(folder / "ckpt-1"))
     (folder / "checkpoint").write_text('model_checkpoint_path: "ckpt-1"\n')
-    write_pretraining_settings(folder, settings)
+    write_pretraining_settings(folder, settings, lower_case=False)
     shutil.copy(tmp_path / "peer" / "vocab.txt", folder)
     conversion.to_hugging_face(str(folder), str(tmp_path / "converted"))
     theirs, found = getattr(transformers, architecture).from_pretrained(

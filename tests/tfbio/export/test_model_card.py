@@ -9,9 +9,10 @@ import yaml
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 import tfbio
+from tests.run_files import write_pretraining_settings
 from tfbio.base import config, json_files
 from tfbio.base.manifests import read_manifest
-from tfbio.export import conversion
+from tfbio.export import conversion, model_card
 from tfbio.export.model_card import Publication
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.task_types import finetuning_config
@@ -74,6 +75,27 @@ def test_of_a_pretraining_run(pretrained, examples_folder, tmp_path):
     conversion.to_hugging_face(str(earlier), str(tmp_path / "without"))
     text = ModelCard.load(tmp_path / "without" / "README.md").text
     assert "2 of 2 steps" in text and "it saw" not in text and "documents" not in text
+
+
+def test_the_tokens_of_both_phases_count(tmp_path):
+    """A step of 8 examples of 64 tokens, and one of 32: 8 * (64 * 0.5 + 32 * 0.75)."""
+    phases = PretrainingConfig(
+        sequence_length=64,
+        final_sequence_length=32,
+        final_phase_fraction=0.5,
+        train_batch_size=8,
+        num_train_steps=2,
+    )
+    data = {"64": {"padding_share": 0.5}, "32": {"padding_share": 0.25}}
+    write_pretraining_settings(tmp_path, phases, data=data)
+    (tmp_path / "ckpt-2.index").touch()
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "ckpt-2"\n')
+    converted = tmp_path / "converted"
+    converted.mkdir()
+    (converted / "config.json").write_text('{"architectures": ["ElectraForPreTraining"]}')
+    model_card.write(converted, str(tmp_path))
+    text = (converted / "README.md").read_text()
+    assert "2 of 2 steps of 8 examples.\nSo it saw 448 tokens, padding not counted." in text
 
 
 @pytest.mark.parametrize(

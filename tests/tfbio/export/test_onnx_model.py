@@ -74,8 +74,10 @@ def assert_plain(path):
 def test_the_outputs_are_those_of_transformers(architecture, tmp_path):
     labels, inputs, outputs = OF_TRANSFORMERS[architecture]
     theirs = hugging_face.make(tmp_path / "theirs", architecture, labels)
+    hugging_face.make_cased(tmp_path / "theirs")
     path = onnx_model.write(str(tmp_path / "theirs"), str(tmp_path / "ours"))
     assert_plain(path)
+    assert hugging_face_tokenizer.read_lower_case(tmp_path / "ours") is False
     session, _, config = read(tmp_path / "ours")
     assert {x.name: x.shape for x in session.get_inputs()} == dict.fromkeys(
         inputs, ["batch", "tokens"]
@@ -116,6 +118,13 @@ def test_the_command_writes_an_encoder(shallow_encoder, sentences, tmp_path):
     np.testing.assert_allclose(hidden[mask == 1], np.concatenate(vectors), rtol=0, atol=1e-4)
 
 
+def test_an_encoder_of_text_as_it_is_lower_cases_none(tmp_path):
+    hugging_face.make(tmp_path / "theirs", "BertModel", num_hidden_layers=1)
+    hugging_face.make_cased(tmp_path / "theirs")
+    onnx_model.write(str(tmp_path / "theirs"), str(tmp_path / "ours"))
+    assert hugging_face_tokenizer.read_lower_case(tmp_path / "ours") is False
+
+
 def assert_client_finds_the_entities(model, sentences, monkeypatch, tmp_path):
     """Runs the client of the manual on out/onnx, against a model of `tfbio.load`."""
     monkeypatch.chdir(tmp_path)
@@ -126,6 +135,7 @@ def assert_client_finds_the_entities(model, sentences, monkeypatch, tmp_path):
     splitter, tokenizer = splitters.load("biosenter"), names["tokenizer"]
     chosen = [own[0] for own in splitter(sentences[:150]) if len(own) == 1]
     chosen.append("Aspirin \ufffd 5 mg of imatinib.")  # of the second word BERT leaves nothing
+    chosen.append("Fluad\u00ae 5\u00b12")
     # Longer ones are seen in windows.
     chosen = [x for x in chosen if len(tokenizer.encode(x).ids) <= 64]
     ties, found = [], 0
@@ -142,18 +152,18 @@ def assert_client_finds_the_entities(model, sentences, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("labels", "scheme"),
+    ("labels", "scheme", "rule"),
     [
-        (["O", "B-Drug", "I-Drug", "B-Gene", "I-Gene"], "BIO"),
-        (["O", "B-Drug", "I-Drug", "B-Gene", "I-Gene"], "BIOUL"),
-        (["O", "B", "I"], "BIO"),
-        (["O", "B", "I"], "BIOUL"),
+        (["O", "B-Drug", "I-Drug", "B-Gene", "I-Gene"], "BIO", "symbols"),
+        (["O", "B-Drug", "I-Drug", "B-Gene", "I-Gene"], "BIOUL", "punctuation"),
+        (["O", "B", "I"], "BIO", "punctuation"),
+        (["O", "B", "I"], "BIOUL", "symbols"),
     ],
 )
 def test_the_client_of_the_manual_finds_the_entities(
-    labels, scheme, make_trial, sentences, tmp_path, monkeypatch
+    labels, scheme, rule, make_trial, sentences, tmp_path, monkeypatch
 ):
-    words = {"words": "punctuation"}
+    words = {"words": rule}
     common = {"sequence_length": 64}
     trial, _ = make_trial("tagging", labels, words, common=common, scheme=scheme)
     onnx_model.write(trial, str(tmp_path / "out" / "onnx"))

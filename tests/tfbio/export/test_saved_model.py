@@ -198,6 +198,8 @@ def test_what_cannot_be_written_is_named(
     settings = PretrainingConfig(objective="mlm", encoder=small_shape, sequence_length=32)
     run = write_run(tmp_path / "run", settings, MaskedLanguageModel(settings), vocab_file)
     monkeypatch.setattr(saved_model, "close", lambda *_: False)
+    # In bfloat16 the loaded graph is as it was saved, and the model gives something else.
+    monkeypatch.setattr(saved_model, "_same_outputs", lambda *_: True)
     for precision in ("float32", "bfloat16"):
         with pytest.raises(saved_model.SavedModelError, match="gives other outputs than the mod"):
             saved_model.write(run, target, precision=precision)
@@ -349,13 +351,14 @@ def whole_texts(sentences):
     splitter = splitters.load("biosenter")
     texts = [own[0] for own in splitter(sentences[:60]) if len(own) == 1]
     texts += ["Na\u00efve e\u0301 \U0001d6fc-cells\u2014IL-2 (0.05 mg/kg).", "\x07 \u65e5\u672c"]
+    texts += ["Fluad\u00ae 5\u00b12"]
     return texts
 
 
 @pytest.mark.parametrize(
     "labels, rule, vocabulary, saved, changes",
     [
-        (TYPED, "punctuation", "wordpiece", False, {}),
+        (TYPED, "symbols", "wordpiece", False, {}),
         (["O", "B", "I"], "blanks", "albert", True, {"scheme": "IO", "head": "lstm", "segment": 1}),
         (TYPED, "punctuation", "byte_bpe", False, {"scheme": "BIOUL", "head": "crf"}),
         (TYPED, "punctuation", "wordpiece", True, {"label_all_tokens": True, "head": "crf"}),

@@ -1,9 +1,11 @@
-"""After loading, a SavedModel of each form of task is compared with the model."""
+"""A SavedModel reads text as the model does, and is compared with it after loading."""
 
 import dataclasses
 
 import pytest
+import tensorflow as tf
 
+from tests import fine_tuned
 from tfbio.export import saved_model
 from tfbio.task_types.serving.served_questions import ServedQuestions
 from tfbio.task_types.serving.served_texts import ServedTexts
@@ -58,3 +60,13 @@ def test_a_model_that_gives_other_outputs_is_refused(form, make_trial, tmp_path,
         saved_model.write(trial, str(tmp_path / "serving"))
     assert said == [True, *[False] * len(added)]
     assert not list(tmp_path.glob("serving*"))
+
+
+def test_an_encoder_of_text_as_it_is_lower_cases_none(tmp_path):
+    fine_tuned.make(tmp_path / "model", "BertModel", num_hidden_layers=1)
+    fine_tuned.make_cased(tmp_path / "model")
+    folder = saved_model.write(str(tmp_path / "model"), str(tmp_path / "serving"))
+    serve = tf.saved_model.load(folder).signatures["serving_default"]
+    vocabulary = (tmp_path / "model" / "vocab.txt").read_text().splitlines()
+    found = serve(text=tf.constant(["Give THE drug"]))["input_ids"].numpy()[0]
+    assert [vocabulary[i] for i in found] == ["[CLS]", "Give", "[UNK]", "drug", "[SEP]"]

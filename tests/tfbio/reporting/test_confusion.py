@@ -8,7 +8,7 @@ from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from tests import figure_checks
 from tfbio.reporting import confusion
-from tfbio.task_types.outcomes import MISSED, RIGHT, SPURIOUS, Outcome, of_labels
+from tfbio.task_types.outcomes import BOUNDARIES, MISSED, RIGHT, SPURIOUS, Outcome, of_labels
 
 NAMES = ["sustaining proliferative signaling", "resisting cell death", "x", "<b>|", "$\\frac$"]
 
@@ -47,11 +47,12 @@ def row_of(label, outcomes):
 
 def test_missed_and_spurious_have_a_row_and_a_column():
     outcomes = {Outcome("a", "a", RIGHT): 5, Outcome("a", "", MISSED): 2}
-    outcomes |= {Outcome("", "b", SPURIOUS): 3}
+    # With the right label and other boundaries it is not right.
+    outcomes |= {Outcome("", "b", SPURIOUS): 3, Outcome("a", "a", BOUNDARIES): 1}
     own = confusion.matrix(outcomes)
     assert own.labels == ["a", "b", "(none)"]
-    assert own.counts.tolist() == [[5, 0, 2], [0, 0, 0], [0, 3, 0]]
-    assert row_of("a", outcomes)[1:] == ["7", "5", "5", "100.00", "71.43", "83.33", "(none) (2)"]
+    assert own.counts.tolist() == [[6, 0, 2], [0, 0, 0], [0, 3, 0]]
+    assert row_of("a", outcomes)[1:] == ["8", "6", "5", "83.33", "62.50", "71.43", "(none) (2)"]
     assert row_of("b", outcomes)[1:] == ["0", "3", "0", "0.00", "0.00", "0.00", ""]
     assert confusion.has_several_labels(outcomes)
     assert not confusion.has_several_labels({Outcome("a", "", MISSED): 2})

@@ -71,3 +71,18 @@ def test_our_means_stand_below_the_papers(clinical):
     assert "PubMed of RoBERTa-base: The cells give 81.2 (81.154)." in table.notes
     clinical.pop("mednli")
     assert group_means.means_table({"ours": clinical}, published.models_of("bio_lm")) is None
+
+
+def test_gad_and_eu_adr_count_by_the_median_of_nine_folds():
+    """And the others by their mean; here the first fold is far off, and one more."""
+    titles = group_means.groups()["Classif."]
+    columns = {column.title: column for column in (*published.BLURB, *published.BLUE)}
+    columns |= {column.title: column for column in published.OTHERS}
+    runs = {}
+    for title in titles:
+        task, metric = columns[title].task, columns[title].metric
+        values = [0.0, *[0.5] * 8, 0.9] if columns[title].of_others else [0.4, 0.6]
+        runs[task] = results.Run("", "ours", task, metric, [{metric: x} for x in values], [])
+    assert sum(columns[title].of_others for title in titles) == 2
+    table = group_means.means_table({"ours": runs}, [])
+    assert table.rows == [["ours", "", "", "", "50.00", ""]]

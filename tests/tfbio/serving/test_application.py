@@ -4,6 +4,7 @@ import gzip
 import json
 import random
 import threading
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
@@ -123,6 +124,16 @@ def test_requests_and_batches_are_counted(client):
     assert [y - x for x, y in zip(before, after, strict=True)] == [1, 1, 2, 3, 1]
     assert metric(client, "tfbio_requests_waiting") == 0
     assert metric(client, "process_resident_memory_bytes") > 1e8
+
+
+def test_the_time_of_a_request_is_in_seconds(serve):
+    def slowly(texts):
+        time.sleep(0.1)
+        return [[] for _ in texts]
+
+    with serve(slowly) as (client, _):
+        assert client.annotate(TEXTS)[0] == 200
+        assert 0.1 <= metric(client, 'tfbio_request_seconds_sum{path="/annotate"}') < 60
 
 
 class Held:

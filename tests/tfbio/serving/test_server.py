@@ -135,6 +135,11 @@ def test_a_server_that_ends_waits_no_longer_than_a_request_may_take(given, secon
     assert made.config.timeout_graceful_shutdown == seconds
 
 
+def test_a_connection_is_kept_for_longer_than_a_proxy_keeps_it():
+    """nginx and others keep theirs for 60 seconds."""
+    assert server.make(nothing, RequestLimits()).config.timeout_keep_alive == 75
+
+
 # A command as `tfbio.serve`, with a model that takes a minute.
 SLOW = """
 import time

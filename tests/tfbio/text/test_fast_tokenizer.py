@@ -19,7 +19,7 @@ from tests.tfbio.text.conftest import (
     differing,
     words_of,
 )
-from tfbio.text import word_cache, wordpiece
+from tfbio.text import sentencepiece_model, word_cache, wordpiece
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -73,6 +73,10 @@ def by_tensorflow_text(path, lower_case, texts, normalizes=False):
         yield from tokenize(tf.constant(texts[first : first + 2000])).to_list()
 
 
+def special_ids(encoder):
+    return sorted([encoder.pad_id, encoder.unk_id, encoder.cls_id, encoder.sep_id, encoder.mask_id])
+
+
 @pytest.mark.parametrize("lower_case", [True, False], ids=["uncased", "cased"])
 def test_ids_are_those_of_others(pubmedbert_vocab, some_texts, lower_case):
     """Equal to Hugging Face's two BertTokenizers and to Google's own, in Model Garden."""
@@ -82,7 +86,7 @@ def test_ids_are_those_of_others(pubmedbert_vocab, some_texts, lower_case):
     encoder = load_fast_tokenizer(pubmedbert_vocab, lower_case)
     assert (encoder.kind, encoder.vocab_size) == ("wordpiece", 28895)
     vocab = wordpiece.read_vocab(pubmedbert_vocab)
-    assert encoder.special_ids == (0, 1, 2, 3, 4)
+    assert special_ids(encoder) == [0, 1, 2, 3, 4]
     texts = some_texts + AWKWARD
     assert len(some_texts) > 1300
     assert sum("[" in text for text in some_texts) > 100  # such as "[Article in German]"
@@ -183,11 +187,26 @@ def test_sentencepiece_ids_are_the_library_s(some_texts, tmp_path, kind):
     theirs = sentencepiece.SentencePieceProcessor(model_file=str(path))
     texts = some_texts + AWKWARD
     assert (encoder.kind, encoder.vocab_size) == (kind, 2000)
-    assert encoder.special_ids == (0, 3, 4, 5, 6)
+    assert special_ids(encoder) == [0, 3, 4, 5, 6]
     assert theirs.id_to_piece([encoder.pad_id, encoder.unk_id]) == ["<pad>", "<unk>"]
     assert theirs.id_to_piece([encoder.cls_id, encoder.mask_id]) == ["[CLS]", "[MASK]"]
     assert not differing(encoder, texts, map(theirs.encode, texts))
     assert list(map(theirs.decode, words_of(encoder, TEXT))) == TEXT.split()
+
+
+def test_pieces_that_reach_over_a_space_are_found(vocabulary_of_kind, sentences, tmp_path):
+    """As SentencePiece learns them when it is told not to split at whitespace."""
+    import sentencepiece
+
+    content = vocabulary_of_kind["bpe"].read_bytes()
+    model = sentencepiece_model.ModelProto.FromString(content)
+    model.pieces[-1].piece = "\u2581of\u2581the"
+    path = tmp_path / "a.model"
+    path.write_bytes(model.SerializeToString())
+    theirs = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    expected = [theirs.encode(text) for text in sentences]
+    assert sum(ids.count(len(model.pieces) - 1) for ids in expected) > 100
+    assert not differing(load_fast_tokenizer(path), sentences, expected)
 
 
 def test_wordpiece_says_which_tokens_begin_a_word(pubmedbert_vocab):

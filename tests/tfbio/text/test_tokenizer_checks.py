@@ -36,11 +36,18 @@ def test_added_tokens_are_named(saved, vocab_txt):
         hugging_face_tokenizer.read_lower_case(saved(vocab_txt, ["@gene$", "e1", "[unused7]"]))
 
 
-def test_added_tokens_of_an_older_version_are_named(saved):
+@pytest.mark.parametrize(
+    ("name", "added"),
+    [
+        ("added_tokens.json", {"@gene$": len(WORDS)}),
+        ("tokenizer_config.json", {"added_tokens_decoder": {len(WORDS): {"content": "@gene$"}}}),
+    ],
+)
+def test_added_tokens_of_an_older_version_are_named(name, added, saved):
     folder = saved()
     (folder / "tokenizer.json").unlink()
-    (folder / "added_tokens.json").write_text(json.dumps({"@gene$": len(WORDS)}))
-    with pytest.raises(TokenizerError, match=r"added_tokens.json adds"):
+    (folder / name).write_text(json.dumps(added))
+    with pytest.raises(TokenizerError, match=rf"{name} adds tokens .* \(@gene\$\), which"):
         hugging_face_tokenizer.read_lower_case(folder)
 
 
@@ -131,6 +138,17 @@ def test_a_tokenizer_json_with_other_ids_is_refused(change, words, tmp_path):
     assert ids(transformers.AutoTokenizer.from_pretrained(tmp_path)) != as_bert
     with pytest.raises(TokenizerError, match=rf"tokenizer.json makes .*{words}.*, and tfbio"):
         hugging_face_tokenizer.read_lower_case(tmp_path)
+
+
+def test_a_vocabulary_in_another_order_than_tokenizer_json_s_is_refused(saved):
+    """The words of a text are the same, and their ids are not."""
+    folder = saved()
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"tokenizer_class": "Own"}))
+    assert hugging_face_tokenizer.read_lower_case(folder)
+    (folder / "vocab.txt").write_text("\n".join([*WORDS[:5], *reversed(WORDS[5:])]) + "\n")
+    with pytest.raises(TokenizerError, match=r"tokenizer.json makes .*'a'.*, and tfbio"):
+        hugging_face_tokenizer.read_lower_case(folder)
 
 
 def test_a_tokenizer_json_that_is_none_is_refused(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
-from tests.fine_tuned import FAMILIES, SHAPE, TAGS, load, make, their_logits
+from tests.fine_tuned import FAMILIES, SHAPE, TAGS, load, make, make_cased, their_logits
 from tfbio.base.errors import UserError
 from tfbio.export import conversion
 from tfbio.models.task_model import TaskModel
@@ -56,6 +56,7 @@ def our_logits(model, ids, mask, segments):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_comes_back_as_it_was(family, head, tmp_path):
     before, trial = make(tmp_path / "a", family + head, **HEADS[head]), tmp_path / "trial"
+    make_cased(tmp_path / "a")
     conversion.to_tfbio(str(tmp_path / "a"), str(trial))
     expected = their_logits(before, *batch(family))
     assert np.abs(expected).max() > 0.1
@@ -66,6 +67,7 @@ def test_comes_back_as_it_was(family, head, tmp_path):
     # By way of a trial, and at once.
     for source, target in ((trial / "trial_0", tmp_path / "b"), (tmp_path / "a", tmp_path / "c")):
         conversion.to_hugging_face(str(source), str(target))
+        assert fine_tuned.read_settings(str(target)).lower_case is False
         tensors, again = (load_file(x / "model.safetensors") for x in (tmp_path / "a", target))
         assert tensors.keys() == again.keys()
         for name, tensor in tensors.items():

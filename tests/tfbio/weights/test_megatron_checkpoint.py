@@ -86,6 +86,19 @@ def test_code_in_a_pickle_is_refused_and_does_not_run(form, peer, tmp_path):
     assert not os.path.exists(made) and not (tmp_path / "converted").exists()
 
 
+# Of another model, or of a part of one.
+OTHER_SETTINGS = {
+    "tensor_model_parallel_size": 2,
+    "pipeline_model_parallel_size": 2,
+    "model_parallel_size": 2,
+    "apply_residual_connection_post_layernorm": True,
+    "transformer_block_type": "post_ln",
+    "position_embedding_type": "rope",
+    "normalization": "rmsnorm",
+    "activation": "swiglu",
+}
+
+
 def test_other_models_and_parts_of_one_are_refused(peer, tmp_path):
     vocabulary = (tmp_path / "vocab.txt").read_bytes()
 
@@ -112,8 +125,9 @@ def test_other_models_and_parts_of_one_are_refused(peer, tmp_path):
     refused("lacks cls.predictions.transform.dense.bias", megatron({"model": lacking}))
     settings = argparse.Namespace(num_attention_heads=5)
     refused("num_attention_heads = 5: it must be", megatron({"model": state, "args": settings}))
-    after = argparse.Namespace(apply_residual_connection_post_layernorm=True)
-    refused("post_layernorm = True: only False", megatron({"model": state, "args": after}))
+    for name, value in OTHER_SETTINGS.items():
+        settings = argparse.Namespace(**{name: value})
+        refused(f"has {name} = {value}: only", megatron({"model": state, "args": settings}))
 
     refused(
         "transformer_block_type = post_ln: only pre_ln can",

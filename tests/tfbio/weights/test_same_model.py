@@ -104,7 +104,8 @@ def test_a_recipe_continues_the_published_model(name, tmp_path):
         hugging_face.save_model(generator, tmp_path / "generator")
     (tmp_path / "run").mkdir()
     digest = vocabularies.sha256_of(vocabularies.find_vocabulary(str(tmp_path)))
-    write_pretraining_settings(tmp_path / "run", config, vocab_sha256=digest)
+    known = {"vocab_sha256": digest, "lower_case": False}
+    write_pretraining_settings(tmp_path / "run", config, **known)
     written = json.loads((tmp_path / "run" / "config.json").read_text())
     same_model.require_same_model(str(tmp_path), written)
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import shutil
 
 import numpy as np
@@ -43,6 +44,22 @@ def test_an_electra_is_known_by_its_tensors(tmp_path):
     # Of generator and discriminator, as `transformers` loads them, with the same outputs.
     conversion.to_hugging_face(f"{folder}/model.ckpt-0", str(tmp_path / "converted"))
     assert hugging_face_settings.read_generator(str(tmp_path / "converted")).hidden_size == 24
+
+
+def test_the_newest_checkpoint_is_that_of_the_last_step(tmp_path):
+    """And not of the last name: 10 comes after 4."""
+    folder = copy_recording(tmp_path / "electra", 4)
+    for path in FOLDER.glob("model.ckpt-4.*"):
+        shutil.copy(path, folder / path.name.replace("-4.", "-10."))
+    assert checkpoint_source.newest_weights(str(folder)) == f"{folder}/model.ckpt-10"
+
+
+def test_a_run_of_a_cased_checkpoint_reads_text_as_it_is(tmp_path):
+    folder = copy_recording(tmp_path / "electra", 4)
+    text = (folder / "vocab.txt").read_text()
+    (folder / "vocab.txt").write_text(re.sub("(?m)^[a-z]", lambda x: x[0].upper(), text))
+    conversion.to_tfbio_with_optimizer(str(folder), str(tmp_path / "run"))
+    assert checkpoint_settings.read_settings(str(tmp_path / "run"))["lower_case"] is False
 
 
 def test_what_cannot_be_known_is_asked_for(tmp_path, bert):
