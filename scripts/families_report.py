@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from scripts import scores
 from scripts.families import FAMILIES
@@ -226,11 +227,13 @@ def _draw(records: Sequence[dict], path: Path) -> bool:
         axis.set(xlabel="CPU minutes of pretraining", title=task)
         axis.set_ylabel(f"{scores.of(records, 'finetuning', task=task)[0]['metric']}, %")
         axis.grid(alpha=0.3)
-    found = [panel.get_legend_handles_labels() for panel in panels]
-    by_label = {label: handle for pair in found for handle, label in zip(*pair, strict=True)}
+    by_label: dict[str, Any] = {}
+    for panel in panels:
+        handles, labels = panel.get_legend_handles_labels()
+        by_label |= dict(zip(labels, handles, strict=True))
     figure.legend(
-        by_label.values(),
-        by_label,
+        list(by_label.values()),
+        list(by_label),
         loc="outside lower center",
         ncols=max(1, len(by_label)),
         title="x: random weights. Hollow: one seed of pretraining, the interval over fine-tuning.",

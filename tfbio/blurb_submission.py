@@ -44,7 +44,7 @@ from absl import flags
 from tfbio.base import cli, errors, json_files, path_checks, storage
 from tfbio.reporting import published, results, test_sets
 from tfbio.reporting.results import Run
-from tfbio.task_types import finetuning_files, prediction_files, task_table
+from tfbio.task_types import finetuning_files, prediction_files, task_table, types
 
 # --task -> "dataset_name" in the schemas, which write one of them in a way of their own.
 NAMES = {column.task: column.title for column in published.BLURB} | {"pubmedqa": "PubmedQA"}
@@ -184,9 +184,6 @@ def submission(run: Run, seed: int | None = None) -> dict:
       SchemaError: the run's `scores.json` is missing, or is not as a run writes it.
       KeyError: the task is not one of BLURB's.
     """
-    # Imported late: it imports TensorFlow, which takes seconds, and mistakes should not.
-    from tfbio.task_types import types
-
     task_type = types.TYPES[task_table.TASKS[run.task].task_type]
     trial = _trial(run, seed)
     path = os.path.join(trial, task_type.predictions_file("test"))
@@ -204,8 +201,9 @@ def submission(run: Run, seed: int | None = None) -> dict:
         of_words = _by_document if run.task == "ebm_pico" else _by_sentence
         by_id = of_words(places, predicted)
     else:
+        ids = prediction_files.read_ids(path)
         try:
-            keys = _keys(run.task, prediction_files.read_ids(path))
+            keys = _keys(run.task, ids)
         except ValueError as error:
             raise SubmissionError(
                 f"{path} does not have the ids of BLURB's test set of {NAMES[run.task]}, in its "

@@ -385,7 +385,7 @@ def _convert(value: Any, expected: type, name: str) -> Any:
     if type(value) is expected:
         return value
     wanted = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    wanted[_NUMBERS] = "a list of whole numbers, such as [1000,2000]"
+    wanted[_NUMBERS] = _WITHOUT_LIMITS[_NUMBERS]
     raise ConfigError(f"{name} must be {wanted[expected]}, not {shown(value)}")
 
 

@@ -29,13 +29,12 @@ def shown(value: object) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def first_line(error: Exception) -> str:
-    """Returns the first line of an error's message, without white space around the message.
+def first_line(error: BaseException) -> str:
+    """Returns the first line of an error's message; the name of its class if there is no message.
 
-    Raises:
-      IndexError: the message is empty or blank.
+    White space around the message does not count.
     """
-    return str(error).strip().splitlines()[0]
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def cut(text: str, length: int = 200) -> str:
@@ -131,9 +130,9 @@ def of_os_error(error: OSError) -> str:
     Returns:
       A str such as "out/x cannot be used: Permission denied."; for a full disk also what to do.
     """
-    reason = error.strerror or str(error) or type(error).__name__
+    why = reason(error)
     path = error.filename2 or error.filename
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         where = f"{path} cannot be written" if path else "the output cannot be written"
-        return f"{where}: {reason}; make room, and run the same command again."
-    return f"{path} cannot be used: {reason}." if path else f"the system refused: {reason}."
+        return f"{where}: {why}; make room, and run the same command again."
+    return f"{path} cannot be used: {why}." if path else f"the system refused: {why}."

@@ -8,6 +8,8 @@ import re
 from tfbio.base import file_paths, json_files
 from tfbio.base.errors import UserError
 
+# The name of the file with a run's settings.
+CONFIG = "config.json"
 _TRIAL = re.compile(r"trial_\d+")
 
 
@@ -50,7 +52,7 @@ def followed(path: str | os.PathLike) -> str:
     real = os.path.realpath(absolute)
 
     def is_in_run(folder: str) -> bool:
-        return os.path.isfile(os.path.join(os.path.dirname(folder), "config.json"))
+        return os.path.isfile(os.path.join(os.path.dirname(folder), CONFIG))
 
     was_moved = is_in_run(absolute) and _TRIAL.fullmatch(os.path.basename(absolute))
     return real if is_in_run(real) and not was_moved else absolute

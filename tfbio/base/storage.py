@@ -22,11 +22,11 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO
 
-from tfbio.base import errors, file_paths
+from tfbio.base import errors, file_paths, messages
 
 
 @contextmanager
@@ -266,8 +266,7 @@ def _holder(lock: pathlib.Path) -> str:
     """Returns the holder of a lock and what to do, as the end of a sentence."""
     try:
         holder = json.loads(lock.read_bytes())
-        command = " ".join(holder["command"].split())
-        command = command if len(command) <= 80 else f"{command[:80]}..."
+        command = messages.cut(" ".join(holder["command"].split()), 83)
         return (
             f"process {holder['pid']} on {holder['host']} since {holder['since']} ({command}): "
             "wait until it ends, or give another place"
@@ -372,3 +371,15 @@ def sha256_of(path: str | os.PathLike) -> str:
     """
     with file_paths.at(path).open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def joined_sha256(hashes: Sequence[str]) -> str:
+    """Joins the SHA-256 of several files in storage to one; that of a single file stays as it is.
+
+    Args:
+      hashes: the hash of each file, 64 hexadecimal digits, in an order that is always the same.
+
+    Returns:
+      The SHA-256 of the hashes, one after the other, 64 hexadecimal digits.
+    """
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()

@@ -12,12 +12,11 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from tfbio.base import json_files, storage
+from tfbio.base import json_files, run_folders, storage
 from tfbio.base.errors import UserError
 from tfbio.export import comparison, model_card
 from tfbio.export.model_card import NOTHING_SAID, Publication
 from tfbio.models.encoder_config import EncoderConfig
-from tfbio.objectives import pretraining_files
 from tfbio.objectives.electra import Electra
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
 from tfbio.objectives.pretraining_config import PretrainingConfig
@@ -200,8 +199,7 @@ def to_tfbio_with_optimizer(
       VocabularyError: there is no vocabulary beside the checkpoint.
       OSError: the folder cannot be written.
     """
-    prefix = tensorflow1_checkpoint.find(source)
-    assert prefix is not None, source  # which `has_state`
+    prefix = tensorflow1_checkpoint.find_one(source)
     folder = os.path.dirname(prefix)
     vocab_file = vocabularies.find_vocabulary(folder)
     if settings is None:
@@ -236,7 +234,7 @@ def _write_run(
 ) -> None:
     """Writes the folder of a pretraining run, with one checkpoint."""
     os.makedirs(folder)
-    json_files.write(os.path.join(folder, pretraining_files.CONFIG), settings)
+    json_files.write(os.path.join(folder, run_folders.CONFIG), settings)
     vocabularies.copy_vocabulary(vocab_file, folder)
     Checkpointer(model, optimizer, folder, keep=keep).save()
 

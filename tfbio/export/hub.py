@@ -22,6 +22,7 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils import validate_repo_id
 
 import tfbio
+from tfbio.base import messages
 from tfbio.base.errors import UsageError, UserError
 
 
@@ -121,4 +122,4 @@ def _reason(error: BaseException) -> str:
         return f"{where} answers {status} ({error.server_message or 'without a reason'})"
     if isinstance(error, OfflineModeIsEnabled):
         return "HF_HUB_OFFLINE is set: unset it"
-    return f"{where} cannot be reached ({str(error).splitlines()[0] if str(error) else error!r})"
+    return f"{where} cannot be reached ({messages.first_line(error)})"

@@ -28,7 +28,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfbio
-from tfbio.base import extras, storage
+from tfbio.base import extras, messages, storage
 from tfbio.base.errors import UserError
 from tfbio.export import comparison, onnx_graph
 from tfbio.models import row_logits
@@ -254,7 +254,7 @@ def _check(path: str, known: _Source) -> None:
     try:
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's exceptions have no class in common
-        reason = str(error).splitlines()[0]
+        reason = messages.first_line(error)
         raise OnnxError(f"onnxruntime cannot run {known.folder} as ONNX: {reason}") from error
     difference, largest = comparison.onnx_difference(session, known.model)
     if not difference <= _TOLERANCE + _RELATIVE_TOLERANCE * largest:

@@ -97,8 +97,9 @@ def style(ranks: Sequence[int]) -> str:
             f"{off}{{background:none;border-color:transparent}}"
             f"{off}::after{{content:none!important}}"
         )
-    in_the_dark = f"@media screen and (prefers-color-scheme:dark){{{DARK_PAGE}{_joined(dark)}}}"
-    return f"{PAGE}{_SHEET}{_joined(light)}\n{in_the_dark}\n{_joined(switches)}{_PRINT_SHEET}"
+    by_day, by_night, switched = map("\n".join, (light, dark, switches))
+    in_the_dark = f"@media screen and (prefers-color-scheme:dark){{{DARK_PAGE}{by_night}}}"
+    return f"{PAGE}{_SHEET}{by_day}\n{in_the_dark}\n{switched}{_PRINT_SHEET}"
 
 
 def shade(score: float | None) -> int:
@@ -123,7 +124,3 @@ def _mixed(color: str, other: str, share: float) -> str:
     """Mixes two colours, "#rrggbb" each: `share` of the first, the rest of the other."""
     pairs = ((int(color[i : i + 2], 16), int(other[i : i + 2], 16)) for i in (1, 3, 5))
     return "#" + "".join(f"{round(share * one + (1 - share) * two):02x}" for one, two in pairs)
-
-
-def _joined(rules: Sequence[str]) -> str:
-    return "\n".join(rules)

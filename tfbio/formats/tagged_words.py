@@ -1,9 +1,8 @@
-"""Reads the files of the tasks in their official formats: one function for each format.
+"""Reads files of tagged words, a word and its tag a line, of tasks and of the user's own data.
 
-Files may be gzip-compressed, begin with a byte-order mark and have Windows line ends. A line that
-is not as its format says stops the reading: nothing is mended or left out in silence.
-
-Data of the user's own are in one of these formats, or in one of `tables`; see `OwnTask`.
+The tags may be of several schemes (BIO, IOB1, IOBES, BILOU, IO). Files may be gzip-compressed,
+begin with a byte-order mark and have Windows line ends. A line that is not as its format says stops
+the reading: nothing is mended or left out in silence.
 """
 
 from __future__ import annotations

@@ -296,8 +296,7 @@ def hashed_bits(
 
 def _mix(bits: tf.Tensor) -> tf.Tensor:
     """Permutes uint32 numbers with the finalizer of MurmurHash3 (Appleby, fmix32)."""
-    shifts = tf.bitwise.right_shift, tf.bitwise.bitwise_xor
-    right, xor = shifts
+    right, xor = tf.bitwise.right_shift, tf.bitwise.bitwise_xor
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         bits = xor(bits, right(bits, tf.constant(shift, tf.uint32)))
         bits *= tf.constant(factor, tf.uint32)

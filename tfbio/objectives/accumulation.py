@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from tfbio.models import randomness, target
 from tfbio.objectives.masking import MaskedBatch
+from tfbio.training.gradients import sum_in_turn
 
 
 class Parts(NamedTuple):
@@ -177,7 +178,7 @@ def sum_over_parts(
     if rounds == 1:
         return of_round(tf.constant(0))
 
-    return _sum_in_turn(of_round, range(0, count, at_once), like)
+    return sum_in_turn(of_round, range(0, count, at_once), _zeros_like(like))
 
 
 def sum_of_clipped_groups(
@@ -224,7 +225,12 @@ def sum_of_clipped_groups(
 
     if groups == 1:
         return of_group(tf.constant(0))
-    return _sum_in_turn(of_group, range(groups), like)
+    return sum_in_turn(of_group, range(groups), _zeros_like(like))
+
+
+def _zeros_like(variables: list[tf.Variable]) -> list[tf.Tensor]:
+    """Returns zeros of the shape and dtype of each variable."""
+    return [tf.zeros(variable.shape, variable.dtype) for variable in variables]
 
 
 def _rows(
@@ -245,27 +251,6 @@ def _rows(
         return tf.slice(values, first, [rows, *values.shape[1:]])
 
     return tf.nest.map_structure(take, (batch, masked))
-
-
-def _sum_in_turn(
-    function: Callable[[tf.Tensor], list[tf.Tensor]], indices: range, like: list[tf.Variable]
-) -> list[tf.Tensor]:
-    """Sums the results of a function of an index, int32 []; as many tensors as `like` has."""
-
-    def add(index: tf.Tensor, *sums: tf.Tensor) -> list[tf.Tensor]:
-        added = function(index)
-        return [index + indices.step, *(a + b for a, b in zip(sums, added, strict=True))]
-
-    zeros = [tf.zeros(variable.shape, variable.dtype) for variable in like]
-    # One at a time: in parallel they would take the memory of all.
-    _, *sums = tf.while_loop(
-        lambda index, *_: index < indices.stop,
-        add,
-        [tf.constant(0), *zeros],
-        parallel_iterations=1,
-        maximum_iterations=len(indices),
-    )
-    return sums
 
 
 def share_of_mean(values: tf.Tensor, weights: tf.Tensor, total: tf.Tensor) -> tf.Tensor:

@@ -14,8 +14,6 @@ from tfbio.objectives.adversarial_config import AdversarialSettings
 from tfbio.objectives.distillation_config import DistillationConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig
 
-CONFIG = "config.json"
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingSettings(PretrainingConfig):

@@ -101,7 +101,7 @@ def memory(
     """Estimates the bytes of memory that a fine-tuning step takes on a device.
 
     Counts 16 bytes for each parameter of the encoder, and the activations of its layers by the
-    formula of `pretraining_cost.memory`. Heads are not counted.
+    formula of `activation_cost.activations`. Heads are not counted.
 
     Args:
       shape: settings of the encoder.

@@ -31,7 +31,6 @@ from tfbio.task_types import (
     finetuning_files,
     own_data,
     task_table,
-    trained_on,
     types,
 )
 from tfbio.task_types.finetuning_files import RunScores
@@ -377,7 +376,7 @@ def _model_of(init: str) -> str:
     """
     path = Path(run_folders.followed(init))  # "." has a name, too
     run = path.parent
-    if path.name.startswith("trial_") and Path(run, trained_on.CONFIG).is_file():
+    if path.name.startswith("trial_") and Path(run, run_folders.CONFIG).is_file():
         return _model_of(finetuning_config.read_settings(run).init_checkpoint)
     if re.search(r"^kept-\d+$", path.name):
         return f"{run.name}/{path.name}"

@@ -5,13 +5,14 @@ These pass between processes, so they need no TensorFlow.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
-from typing import Any
+from typing import Any, Self
 
 import tfbio
 from data_prep.sentences import splitters
-from tfbio.base import file_paths
+from tfbio.base import file_paths, json_files
 from tfbio.base.errors import UserError
 from tfbio.base.shards import Shard
 
@@ -152,6 +153,8 @@ class AnnotatedFile:
       path: the absolute path of the input file; "" in notes of earlier versions.
     """
 
+    added = {"seconds": {}, "path": ""}
+
     input: str
     bytes: int
     output: Shard | None
@@ -162,12 +165,17 @@ class AnnotatedFile:
     path: str = ""
 
     @classmethod
-    def from_json(cls, content: dict[str, Any]) -> AnnotatedFile:
-        """Returns the note of an annotated file from a dict of its fields and perhaps more."""
+    def from_json(cls, content: dict[str, Any]) -> Self | None:
+        """Returns the note of an annotated file, None for a damaged one.
+
+        Args:
+          content: the fields of the note, name -> value, and perhaps more.
+        """
         names = {field.name for field in dataclasses.fields(cls)}
         own = {name: value for name, value in content.items() if name in names}
-        shard = own["output"]
-        return cls(**{**own, "output": Shard(**shard) if shard else None})
+        with contextlib.suppress(json_files.SchemaError):
+            return json_files.parse(cls, own, "the note", "its file is annotated again")
+        return None
 
 
 def bad(job: Job, problem: str) -> AnnotatedFile:

@@ -89,8 +89,7 @@ class AnnotationFolder:
     def _read_work(self) -> None:
         for path in work_folder.step_files(self.work, "file-"):
             # A damaged one does not count, so that its file is made again.
-            if content := json_files.read_object_or_empty(path):
-                note = AnnotatedFile.from_json(content)
+            if note := AnnotatedFile.from_json(json_files.read_object_or_empty(path)):
                 self.notes[note.input] = note
         path = self.work / f"{SETTINGS}.json"
         if noted := json_files.read_object_or_empty(path):

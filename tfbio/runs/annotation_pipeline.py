@@ -107,8 +107,31 @@ def _facts(loading: Loading) -> ModelFacts:
 def _forget_left_out(work: str, jobs: Sequence[Job]) -> None:
     """Removes earlier notes on files left out, of which the listener would hear before the try."""
     for job in jobs:
-        if (note := _read(job, work)) and note["output"] is None:
+        if (note := _read(job, work)) and note.output is None:
             work_folder.remove_step(work, f"{_STEP}{job.name}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Note(AnnotatedFile):
+    """The note that a worker writes on a file that it has annotated.
+
+    Attributes:
+      job: what the output depends on, see `_of`.
+      process: the name of the worker.
+      loads: how often the worker has loaded a model so far.
+      token: the token of the run that has begun the job.
+    """
+
+    job: dict[str, Any]
+    process: str
+    loads: int
+    token: str
+
+    @property
+    def file(self) -> AnnotatedFile:
+        """The note without what only this module needs."""
+        names = [field.name for field in dataclasses.fields(AnnotatedFile)]
+        return AnnotatedFile(**{name: getattr(self, name) for name in names})
 
 
 class _Notes:
@@ -147,11 +170,10 @@ class _Notes:
             note = _note(job, self._loading, self._facts, self._work) if job else None
             if job is None or note is None:
                 continue
-            before = note["token"] != self._token
-            self._listener.done(job, AnnotatedFile.from_json(note), made_before=before)
+            before = note.token != self._token
+            self._listener.done(job, note.file, made_before=before)
             if not before:
-                process = note["process"]
-                self.loads[process] = max(self.loads[process], note["loads"])
+                self.loads[note.process] = max(self.loads[note.process], note.loads)
             del self.left[name]
 
     @contextlib.contextmanager
@@ -175,15 +197,16 @@ class _Notes:
             thread.join()
 
 
-def _note(job: Job, loading: Loading, facts: ModelFacts, work: str) -> dict[str, Any] | None:
+def _note(job: Job, loading: Loading, facts: ModelFacts, work: str) -> _Note | None:
     """Returns the note on a file, by whatever run of the same output; None if there is none."""
     note = _read(job, work)
-    return note if note and note["job"] == _of(job, loading, facts) else None
+    return note if note and note.job == _of(job, loading, facts) else None
 
 
-def _read(job: Job, work: str) -> dict[str, Any]:
-    """Returns the note on a file, {} if there is none, or a damaged one: the file is made again."""
-    return json_files.read_object_or_empty(file_paths.at(work, f"{_STEP}{job.name}.json"))
+def _read(job: Job, work: str) -> _Note | None:
+    """Returns the note on a file; None for none, or a damaged one: the file is made again."""
+    path = file_paths.at(work, f"{_STEP}{job.name}.json")
+    return _Note.from_json(json_files.read_object_or_empty(path))
 
 
 def _of(job: Job, loading: Loading, facts: ModelFacts) -> dict[str, Any]:
@@ -233,20 +256,21 @@ def _annotate(job: Job, loading: Loading, facts: ModelFacts, work: str, token: s
                 "see the same files."
             )
         done = _annotator(loading, facts).annotate(job, go_on)
-        own = {
-            "job": _of(job, loading, facts),
-            "process": f"{socket.gethostname()} {os.getpid()}",
-            "loads": _annotator.cache_info().misses,
-            "token": token,
-        }
-        note = dataclasses.asdict(done) | own
-        work_folder.write_step(work, f"{_STEP}{job.name}", note)
+        note = json_files.extended(
+            _Note,
+            done,
+            job=_of(job, loading, facts),
+            process=f"{socket.gethostname()} {os.getpid()}",
+            loads=_annotator.cache_info().misses,
+            token=token,
+        )
+        work_folder.write_step(work, f"{_STEP}{job.name}", dataclasses.asdict(note))
 
 
-def _has_output(job: Job, note: dict[str, Any]) -> bool:
+def _has_output(job: Job, note: _Note) -> bool:
     """Returns True if the output that a note tells of is there. A file left out is tried again."""
     try:
-        return note["output"] is not None and storage.size(job.output) == note["output"]["bytes"]
+        return note.output is not None and storage.size(job.output) == note.output.bytes
     except OSError:
         return False
 

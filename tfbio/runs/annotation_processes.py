@@ -17,7 +17,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import resource_tracker
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from data_prep.running import garbage_collection
 from tfbio.base import signals
@@ -263,18 +263,24 @@ def _work(pipe: multiprocessing.connection.Connection, loading: Loading, threads
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
+    def send(*message: object) -> None:
+        with _ending_with_pipe():
+            pipe.send(message)
+
+    def receive() -> Any:
+        with _ending_with_pipe():
+            return pipe.recv()
+
     def agree(facts: ModelFacts) -> str:
-        pipe.send(("loaded", facts))
-        return pipe.recv()
+        send("loaded", facts)
+        return receive()
 
     try:
         annotator = _load(loading, agree, _one_cpu)
-        pipe.send(("ready",))
+        send("ready")
         while True:
-            note = annotator.annotate(pipe.recv(), lambda count: pipe.send(("progress", count)))
-            pipe.send(("done", note))
-    except (EOFError, BrokenPipeError):  # there is nothing left to do
-        os._exit(0)
+            note = annotator.annotate(receive(), functools.partial(send, "progress"))
+            send("done", note)
     except (MemoryError, OutOfMemory):
         # As the system ends it where memory runs out later: the other processes go on.
         os.kill(os.getpid(), signal.SIGKILL)
@@ -283,6 +289,18 @@ def _work(pipe: multiprocessing.connection.Connection, loading: Loading, threads
             pipe.send(("failed", _portable(error)))
             pipe.recv()  # the other side ends this process
         os._exit(1)
+
+
+@contextlib.contextmanager
+def _ending_with_pipe() -> Iterator[None]:
+    """Ends this process, which has nothing left to do, if the pipe has ended that its block uses.
+
+    Loading and annotating stay outside: their errors may be of these classes, too.
+    """
+    try:
+        yield
+    except (EOFError, BrokenPipeError):
+        os._exit(0)
 
 
 def _end_with_parent() -> None:

@@ -23,7 +23,7 @@ from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.inference import Inference, make_model
 from tfbio.task_types.task_type import TaskType
 from tfbio.training import distribution, optimization
-from tfbio.training.gradients import Gradient, apply_clipped, differentiate
+from tfbio.training.gradients import Gradient, apply_clipped, differentiate, sum_in_turn
 from tfbio.training.trainer import Figures
 from tfbio.weights import checkpoint_settings, checkpoint_weights
 
@@ -361,20 +361,13 @@ class Finetuner(Inference):
           numbers: how many numbers there are.
         """
 
-        def add(index: tf.Tensor, *sums: tf.Tensor) -> list[tf.Tensor]:
+        def of_part(index: tf.Tensor) -> list[tf.Tensor]:
             part = {name: array[index] for name, array in batch.items()}
-            values = function(part, randomness.fold_in(seed, index))
-            return [index + 1, *(a + b for a, b in zip(sums, values, strict=True))]
+            return function(part, randomness.fold_in(seed, index))
 
-        zeros = [tf.zeros(variable.shape) for variable in self.model.trainable_variables]
-        _, *sums = tf.while_loop(
-            lambda index, *_: index < self._parts,
-            add,
-            [tf.constant(0), *(tf.constant(0.0) for _ in range(numbers)), *zeros],
-            parallel_iterations=1,
-            maximum_iterations=self._parts,
-        )
-        return sums
+        zeros = [tf.constant(0.0) for _ in range(numbers)]
+        zeros += [tf.zeros(variable.shape) for variable in self.model.trainable_variables]
+        return sum_in_turn(of_part, range(self._parts), zeros)
 
 
 def _over_replicas(weight: tf.Tensor) -> tf.Tensor:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import signal
 import statistics
 import sys
 from typing import Any
@@ -262,8 +261,7 @@ def _run_trials(
                     preemption=preemption,
                 ).run()
         except StoppedError as stopped:
-            name = "Ctrl-C" if preemption.signal == signal.SIGINT else preemption.signal.name
-            run.say(f"stopped by {name}: {stopped}; {_what_is_complete(run)}.")
+            run.say(f"stopped by {preemption.signal_name}: {stopped}; {_what_is_complete(run)}.")
             sys.exit(128 + preemption.signal)
     distribution.wait_for_all(run.strategy)  # the last trial is written
 

@@ -11,10 +11,10 @@ import os
 import shutil
 from collections.abc import Sequence
 
-from tfbio.base import json_files
+from tfbio.base import json_files, run_folders
 from tfbio.base.errors import UserError
 from tfbio.runs.finetuning_run import Run
-from tfbio.task_types import finetuning_config, finetuning_files, trained_on
+from tfbio.task_types import finetuning_config, finetuning_files
 from tfbio.task_types.finetuning_config import RunConfig
 from tfbio.task_types.finetuning_files import checkpoints_dir
 from tfbio.text import vocabularies
@@ -35,7 +35,7 @@ NOT_IN_A_TRIAL = (
 
 def began(output_dir: str) -> bool:
     """Returns True if a fine-tuning run has prepared its folder `output_dir`."""
-    return os.path.exists(os.path.join(output_dir, trained_on.CONFIG))
+    return os.path.exists(os.path.join(output_dir, run_folders.CONFIG))
 
 
 def prepare(
@@ -58,7 +58,7 @@ def prepare(
       UserError: the folder holds trials of other settings or in the other precision, and
         `run.overwrite` is False; or the workers see different trials in it.
     """
-    path = os.path.join(run.output_dir, trained_on.CONFIG)
+    path = os.path.join(run.output_dir, run_folders.CONFIG)
     begun_in = _precision_of(run.precision_of)
     if began(run.output_dir):
         before = _settings_before(path)
@@ -114,7 +114,7 @@ def _precision_of(output_dir: str) -> str:
     """Returns the precision of another run in a sweep; "" if there is none that began."""
     if not output_dir or not began(output_dir):
         return ""
-    return _settings_before(os.path.join(output_dir, trained_on.CONFIG)).chosen_precision
+    return _settings_before(os.path.join(output_dir, run_folders.CONFIG)).chosen_precision
 
 
 def _require_precision(run: Run, begun_in: str, precision: Precision) -> None:

@@ -145,13 +145,13 @@ def facts_of(model: str) -> TrainedOn | None:
             "fine-tuned model of Hugging Face's"
         )
         raise UserError(f"--model={model} holds no trial of a fine-tuned model: {meant or remedy}.")
-    if "model_type" in json_files.read_object_or_empty(file_paths.at(folder, trained_on.CONFIG)):
+    if "model_type" in json_files.read_object_or_empty(file_paths.at(folder, run_folders.CONFIG)):
         architecture = hugging_face_tokenizer.read_architecture(folder)
         for each in types.TYPES.values():
             if architecture.endswith(each.hugging_face_class):
                 return TrainedOn("", [], each.new_text)
         return None
     for run in (folder, os.path.dirname(folder)):
-        if os.path.isfile(os.path.join(run, trained_on.CONFIG)):
+        if os.path.isfile(os.path.join(run, run_folders.CONFIG)):
             return trained_on.read_trained_on(run)
     return None

@@ -6,7 +6,6 @@
 
 import contextlib
 import os
-import signal
 import sys
 from collections.abc import Callable, Collection
 
@@ -145,9 +144,11 @@ def pretrain(
     logs = os.path.join(model_dir, "logs")
     profile = Profile(logs, profile_steps, writes=is_chief)
     try:
-        with Preemption(
-            strategy, lambda: pretraining_folder.what_is_saved(model_dir)
-        ) as preemption:
+        with (
+            Preemption(strategy, lambda: pretraining_folder.what_is_saved(model_dir)) as preemption,
+            Summaries(os.path.join(logs, "train") if is_chief else "") as curves,
+            Summaries(os.path.join(logs, "heldout") if is_chief else "") as eval_curves,
+        ):
             # Here, so that Ctrl-C is answered as soon as this is read.
             _say_what_begins(say, pretrainer, step, precision, profile_steps)
             progress.start()
@@ -158,8 +159,8 @@ def pretrain(
                 checkpointer=saves,
                 preemption=preemption,
                 profile=profile,
-                curves=Summaries(os.path.join(logs, "train") if is_chief else ""),
-                eval_curves=Summaries(os.path.join(logs, "heldout") if is_chief else ""),
+                curves=curves,
+                eval_curves=eval_curves,
                 on_trained=on_trained,
                 on_evaluated=progress.evaluated,
                 save_at=config.run.keep_checkpoints_at,
@@ -171,8 +172,10 @@ def pretrain(
         profile.close()
         progress.close()
     if step < config.last_step:
-        name = "Ctrl-C" if preemption.signal == signal.SIGINT else preemption.signal.name
-        say(f"stopped by {name} at step {step}, which is saved: the same command continues.")
+        say(
+            f"stopped by {preemption.signal_name} at step {step}, which is saved: the same command "
+            "continues."
+        )
         sys.exit(128 + preemption.signal)
     say(f"done: checkpoints and logs in {model_dir} (tensorboard --logdir={model_dir}/logs).")
 

@@ -12,6 +12,7 @@ from typing import Any
 from tfbio.base import file_paths, json_files, storage
 from tfbio.base.errors import UserError
 from tfbio.base.manifests import Manifest
+from tfbio.base.run_folders import CONFIG
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.objectives.pretraining_files import PretrainingSettings
 from tfbio.runs.pretraining_data import Data
@@ -86,7 +87,7 @@ def precision_of(model_dir: str) -> str:
     Raises:
       UserError: its `config.json` cannot be read.
     """
-    if not file_paths.at(model_dir, "config.json").exists():
+    if not file_paths.at(model_dir, CONFIG).exists():
         return ""
     return checkpoint_settings.read_settings(model_dir).get("chosen_precision", "")
 
@@ -104,7 +105,7 @@ def recorded_phases(model_dir: str) -> set[str]:
     Raises:
       UserError: its `config.json` cannot be read.
     """
-    if not file_paths.at(model_dir, "config.json").exists():
+    if not file_paths.at(model_dir, CONFIG).exists():
         return set()
     return set(checkpoint_settings.read_settings(model_dir).get("data") or ())
 
@@ -126,7 +127,7 @@ def require_same_run(settings: dict, data: Data, model_dir: str, is_new: bool) -
       UserError: the folder holds another run, or a kept checkpoint of one.
       VocabularyError: the examples have no vocabulary.
     """
-    path = file_paths.at(model_dir, "config.json")
+    path = file_paths.at(model_dir, CONFIG)
     # The settings of a start that failed before its first checkpoint do not matter.
     before = checkpoint_settings.read_settings(model_dir) if path.exists() else {}
     if "task" in before:
@@ -164,7 +165,7 @@ def prepare(settings: dict, vocabulary: str | os.PathLike, model_dir: str, is_ne
             storage.remove_folder(os.path.join(model_dir, "logs", curves))
     file_paths.at(model_dir).mkdir(parents=True, exist_ok=True)
     vocabularies.copy_vocabulary(vocabulary, model_dir)
-    path = os.path.join(model_dir, "config.json")
+    path = os.path.join(model_dir, CONFIG)
     storage.write_text(path, json.dumps(settings, indent=2) + "\n")
 
 

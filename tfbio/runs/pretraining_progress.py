@@ -38,7 +38,7 @@ class Progress:
       skipped_steps: the steps that were skipped so far.
       bar: the bar of tqdm, or None.
       step, first_step: the step of the last call, and that of `start`.
-      time, start_time: the same in seconds since the epoch.
+      time, start_time: the same in seconds of `time.monotonic`.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Progress:
         It notes the current step, and must be called first.
         """
         self.step = self.first_step = int(self.global_step.numpy())
-        self.start_time = self.time = time.time()
+        self.start_time = self.time = time.monotonic()
         if sys.stderr.isatty() and not self.silent:
             self.bar = tqdm.tqdm(total=self.total, initial=self.step, unit="step")
 
@@ -79,7 +79,7 @@ class Progress:
             `examples_per_second` and, where the peak is known, `share_of_peak`, a fraction. A share
             above 1 is left out: the peak was measured while the machine had other work.
         """
-        now, step = time.time(), int(self.global_step.numpy())
+        now, step = time.monotonic(), int(self.global_step.numpy())
         seconds, steps = now - self.time, step - self.step
         output["steps_per_second"] = steps / seconds
         output["examples_per_second"] = steps * self.batch_size / seconds
@@ -125,7 +125,7 @@ class Progress:
         self._print(f"held-out at step {step}: {_figures(output)}")
         if step > self.num_warmup_steps:
             self._warn_of_collapse(output)
-        self.time = time.time()
+        self.time = time.monotonic()
 
     def _warn_of_collapse(self, output: dict) -> None:
         # The loss of the words alone, where that of sentence pairs is in "loss", too.

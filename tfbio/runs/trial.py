@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import shutil
@@ -12,7 +13,7 @@ from typing import cast
 import tensorflow as tf
 import tqdm
 
-from tfbio.base import json_files
+from tfbio.base import json_files, storage
 from tfbio.base.errors import UserError
 from tfbio.formats import hoc
 from tfbio.formats.task_examples import Example, LabelledText
@@ -100,25 +101,28 @@ class Trial:
         if self._config.eval_every_steps:
             best = BestWeights(self.finetuner.model, self._config.early_stopping_patience)
         saves = self._restore_or_initialize(best)
-        self._train(saves, best)
-        if best:
-            best.restore()
-        train_seconds = self._watch.seconds
-        step = best.step if best else self.finetuner.num_steps
-        unfinished = f"{finetuning_files.trial_dir(self.output_dir, self.seed)}.unfinished"
-        if self._is_chief:
-            shutil.rmtree(unfinished, ignore_errors=True)
-            os.makedirs(unfinished)
-        scores: dict[str, dict[str, float]] = {}
-        # Dev first, which calibrates the others.
-        splits = ("dev", "test", "train") if self._config.run.predict_train else ("dev", "test")
-        for split in splits:
-            predicted, scores[split] = self._predict(split, until_told_to_end=True)
+        with contextlib.ExitStack() as block:
+            for split in ("train", "dev", "test"):
+                folder = os.path.join(self._logs, split) if self._logs else ""
+                self._curves[split] = block.enter_context(Summaries(folder))
+            self._train(saves, best)
+            if best:
+                best.restore()
+            train_seconds = self._watch.seconds
+            step = best.step if best else self.finetuner.num_steps
+            unfinished = ""
             if self._is_chief:
-                self._write_predictions(unfinished, split, predicted)
-            self._curves[split].write(step, scores[split])
-        for curves in self._curves.values():
-            curves.close()
+                trial_dir = finetuning_files.trial_dir(self.output_dir, self.seed)
+                unfinished = storage.unfinished_folder(trial_dir)
+                os.makedirs(unfinished)
+            scores: dict[str, dict[str, float]] = {}
+            # Dev first, which calibrates the others.
+            splits = ("dev", "test", "train") if self._config.run.predict_train else ("dev", "test")
+            for split in splits:
+                predicted, scores[split] = self._predict(split, until_told_to_end=True)
+                if self._is_chief:
+                    self._write_predictions(unfinished, split, predicted)
+                self._curves[split].write(step, scores[split])
         name = self._task_type.calibration_name
         trial = TrialScores(
             seed=self.seed,
@@ -165,8 +169,6 @@ class Trial:
             self._say(f"seed {self.seed} continues at step {step}.")
         elif self._is_chief:
             shutil.rmtree(self._logs, ignore_errors=True)  # of a trial without a checkpoint
-        for split in ("train", "dev", "test"):
-            self._curves[split] = Summaries(os.path.join(self._logs, split) if self._logs else "")
         return saves
 
     def _train(self, saves: Checkpointer, best: BestWeights | None) -> None:

@@ -6,34 +6,31 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+# The share of draws beyond each end of an interval, which holds 95 % of them.
+_TAIL = 0.025
+
 
 def bootstrap(
     score: Callable[[np.ndarray], float],
     size: int,
     seed: int,
     samples: int = 1000,
-    confidence: float = 0.95,
 ) -> tuple[float, float]:
     """Computes the bootstrap interval of a score (Efron and Tibshirani 1993, chapter 13).
 
-    Its ends are percentiles of the scores of draws.
+    Its ends are percentiles of the scores of draws, of which it holds 95 %.
 
     Args:
       score: the indices of examples, int64 [size], drawn with replacement -> their score, a float.
       size: the number of examples.
       seed: the seed of the draws.
       samples: the number of draws.
-      confidence: the share of draws whose scores the interval holds.
 
     Returns:
       The lower and the upper end of the interval, two floats.
-
-    Raises:
-      ValueError: `confidence` is not in [0, 1].
     """
     scores = [score(rows) for rows in _resamples(size, seed, samples)]
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(scores, [tail, 1 - tail])
+    low, high = np.quantile(scores, [_TAIL, 1 - _TAIL])
     return float(low), float(high)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -19,7 +18,6 @@ from tfbio.task_types import trivial
 from tfbio.task_types.features import Features
 from tfbio.task_types.label_metrics import score_classes, score_relations
 from tfbio.task_types.metrics import Scores
-from tfbio.task_types.outcomes import Outcome, of_labels
 from tfbio.task_types.own_task import OwnTask, own_table
 from tfbio.task_types.task_type import Score
 from tfbio.task_types.texts import TextSettings, TextType, encode
@@ -234,13 +232,6 @@ class Classification(TextType):
         labels = [example.label for example in dev]
         best = trivial.best_label(labels, lambda label: score(dev, [label] * len(dev)))
         return f"{best} for every text", score(test, [best] * len(test))
-
-    @classmethod
-    def outcomes(
-        cls, examples: Sequence[LabelledText], predicted: Sequence[str], entity_type: str
-    ) -> Counter[Outcome]:
-        """Counts the outcomes of the predicted classes, see `LabelOutcomes`."""
-        return of_labels([x.label for x in examples], predicted)
 
     @classmethod
     def learnt_from(cls, examples: Sequence[LabelledText], entity_type: str) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from typing import Any
 
 from tfbio.base import json_files, storage
 from tfbio.base.config import require
+from tfbio.base.run_folders import CONFIG
 from tfbio.models.encoder_config import FAMILIES, EncoderConfig
 from tfbio.task_types.common_settings import CommonSettings
-from tfbio.task_types.trained_on import CONFIG, REMEDY, TrainedOn, read_config
+from tfbio.task_types.trained_on import REMEDY, TrainedOn, read_config
 from tfbio.task_types.types import TYPES
 
 

@@ -20,14 +20,14 @@ from tfbio.task_types.metrics import TRUE, Scores, check_lengths, count, mean
 def relation_scores(
     truth: Sequence[str],
     predicted: Sequence[str],
-    negative: str | Collection[str],
+    negative: str,
     types: Sequence[str] = (),
 ) -> Scores:
     """Computes label metrics of relation extraction, where pairs without a relation do not count.
 
     Args:
       truth, predicted: the label of each example.
-      negative: the label or labels that say that there is no relation.
+      negative: the label that says that there is no relation.
       types: labels to score one by one, whether they occur or not.
 
     Returns:
@@ -39,10 +39,9 @@ def relation_scores(
     Raises:
       ScoreError: the lengths differ, or there is no example.
     """
-    negatives = {negative} if isinstance(negative, str) else set(negative)
-    names = sorted((set(truth) | set(predicted)) - negatives)
+    names = sorted((set(truth) | set(predicted)) - {negative})
     counts = _label_counts(
-        [{x} - negatives for x in truth], [{x} - negatives for x in predicted], names
+        [{x} - {negative} for x in truth], [{x} - {negative} for x in predicted], names
     )
     # Not of draws, which may lack a label.
     others = {"macro_f1": metrics.macro_f1(counts, np.ones(len(counts)))}

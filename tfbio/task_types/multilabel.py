@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,6 @@ from tfbio.task_types import label_metrics, trivial
 from tfbio.task_types.features import Features
 from tfbio.task_types.label_metrics import score_label_sets
 from tfbio.task_types.metrics import Scores
-from tfbio.task_types.outcomes import Outcome, of_labels
 from tfbio.task_types.own_task import OwnTask, own_table
 from tfbio.task_types.task_type import Score
 from tfbio.task_types.texts import TextSettings, TextType, encode
@@ -219,13 +217,6 @@ class MultiLabel(TextType):
             return "no label", score(test, [()] * len(test))
         best = trivial.best_label(labels, lambda label: score(dev, [(label,)] * len(dev)))
         return f"{best} for every text", score(test, [(best,)] * len(test))
-
-    @classmethod
-    def outcomes(
-        cls, examples: Sequence[LabelledText], predicted: Sequence, entity_type: str
-    ) -> Counter[Outcome]:
-        """Counts the outcomes of the labels of each text, see `LabelOutcomes`."""
-        return of_labels([x.label for x in examples], predicted)
 
     def more_scores(
         self,

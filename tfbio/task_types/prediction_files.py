@@ -360,10 +360,9 @@ def read_ids(path: str) -> list[str]:
     """Reads the ids alone from a prediction file of texts, `SPLIT_predictions.tsv`, in its order.
 
     Raises:
-      OSError, UnicodeDecodeError: the file cannot be read.
+      TaskFileError: the file cannot be read.
     """
-    rows = Path(path).read_bytes().decode().split("\n")[1:-1]
-    return [row.partition("\t")[0] for row in rows]
+    return [row.partition("\t")[0] for row in _lines(path)[1:]]
 
 
 def _question_of(line: _AnswersLine) -> Question:

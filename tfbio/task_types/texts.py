@@ -22,6 +22,7 @@ from tfbio.models.head_config import HeadConfig
 from tfbio.task_types import prediction_files
 from tfbio.task_types.features import Features
 from tfbio.task_types.mlp_settings import check_mlp
+from tfbio.task_types.outcomes import Outcome, of_labels
 from tfbio.task_types.serving.served_texts import ServedTexts
 from tfbio.task_types.task_type import TaskType
 from tfbio.text import tokenization
@@ -253,6 +254,13 @@ class TextType(TaskType):
         )
         count = f"{len(examples):,} texts"
         return f"{count}: {true or 'no label'}; predicted: {found or 'no label'}"
+
+    @classmethod
+    def outcomes(
+        cls, examples: Sequence[LabelledText], predicted: Sequence, entity_type: str
+    ) -> Counter[Outcome]:
+        """Counts the outcomes of the labels of texts, see `LabelOutcomes`; a score has none."""
+        return of_labels([example.label for example in examples], predicted)
 
     @classmethod
     def write_predictions(

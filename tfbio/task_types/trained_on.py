@@ -7,8 +7,8 @@ import os
 from typing import Any
 
 from tfbio.base import json_files
+from tfbio.base.run_folders import CONFIG
 
-CONFIG = "config.json"
 # What to do where one of these files is not as a run wrote it.
 REMEDY = "give the --output_dir of a finished run_finetuning.py run, or run it again"
 
@@ -26,8 +26,8 @@ class TrainedOn:
       markers: True if the texts have markers about the entities of a relation.
       pairs: True if the examples are pairs of texts; None if that is not known.
       entity_type: the type of entities whose tags name none; "" if that is not known.
-      words: the rule by which a text is cut into words, "punctuation" or "blanks"; "" if words do
-        not matter.
+      words: the rule by which a text is cut into words, "symbols", "punctuation" or "blanks"; "" if
+        words do not matter.
     """
 
     task_type: str

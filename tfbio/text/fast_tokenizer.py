@@ -60,11 +60,6 @@ class FastTokenizer:
     begins_word: np.ndarray = dataclasses.field(repr=False, compare=False)
     encode: Callable[[list[bytes]], _Encoded] = dataclasses.field(repr=False)
 
-    @property
-    def special_ids(self) -> tuple[int, ...]:
-        """The ids of the five special tokens of the fast tokenizer, ints in ascending order."""
-        return tuple(sorted((self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id)))
-
     def __call__(self, texts: Iterable[str | bytes]) -> _Encoded:
         """Encodes texts; those of many documents at once are fastest.
 

@@ -1,6 +1,6 @@
 """Reads SentencePiece's `*.model` files, and makes tokenizers of `tokenizers` from them.
 
-The files are protocol buffers. The messages are those of `proto`
+The files are protocol buffers. The messages are those of `sentencepiece_model.proto`
 (google/sentencepiece), with the fields that are used here. The library's Python module for them
 needs a newer protobuf than TensorFlow accepts.
 """

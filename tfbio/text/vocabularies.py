@@ -1,4 +1,4 @@
-"""Finds, reads and copies the files of vocabularies, and names their special tokens.
+"""Finds, reads, hashes and copies the files of vocabularies, and tells whether they are cased.
 
 WordPiece has `vocab.txt`, SentencePiece `*.model`, byte-level BPE `vocab.json` with `merges.txt`.
 The `tokenizer.json` of `transformers` may hold any of them.
@@ -172,7 +172,7 @@ def sha256_of(path: str | os.PathLike) -> str:
       OSError: a file is missing or cannot be read.
     """
     hashes = [hashlib.sha256(content).hexdigest() for content in contents(path).values()]
-    return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
+    return storage.joined_sha256(hashes)
 
 
 def suffix_of(path: str | os.PathLike) -> str:

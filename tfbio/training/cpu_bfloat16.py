@@ -26,6 +26,8 @@ _LEAST_GAIN = 1.2
 # A measurement that says no is made again, so often in all. One on a CPU that multiplies bfloat16
 # 1.8 times as fast once said no, and so would have changed the results of a run.
 _MEASUREMENTS = 3
+# How long a measurement takes; it measures each product once at least.
+_SECONDS = 0.25
 # Of the product; the rows are for one thread, and a CPU with more than 64 is as busy with 64 times.
 _ROWS, _SIZE, _MOST_THREADS = 256, 512, 64
 
@@ -91,19 +93,16 @@ def is_faster() -> bool:
     return may_use_avx512() and any(measured_gain() >= _LEAST_GAIN for _ in range(_MEASUREMENTS))
 
 
-def measured_gain(seconds: float = 0.25) -> float:
+def measured_gain() -> float:
     """Measures how many times as fast TensorFlow multiplies bfloat16 as float32 on the CPU.
 
     It takes the CPU time of both in turn, which other work of the machine changes little, and of
     each the median: on a virtual machine a product now and then seems to take almost none.
 
-    Args:
-      seconds: how long it measures; once around it at least.
-
     Returns:
       The ratio, a float: 2 if bfloat16 takes half the time.
     """
-    end = time.perf_counter() + seconds
+    end = time.perf_counter() + _SECONDS
     threads = tf.config.threading.get_intra_op_parallelism_threads() or os.cpu_count() or 1
     rows = _ROWS * min(threads, _MOST_THREADS)
     taken: dict[tf.DType, list[float]] = {tf.float32: [], tf.bfloat16: []}

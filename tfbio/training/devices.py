@@ -21,6 +21,9 @@ SHARE_OF_PEAK = 0.28
 # Bytes that a device keeps for each parameter in float32: weight, gradient, Adam's two averages.
 BYTES_OF_PARAMETER = 4 * 4
 
+# How long the peak of CPUs is measured, after a tenth of a second to get ready.
+_SECONDS = 0.3
+
 
 @dataclasses.dataclass(frozen=True)
 class Device:
@@ -116,10 +119,10 @@ def peak(strategy: tf.distribute.Strategy, precision: str) -> float | None:
 @functools.cache
 def _peak_of_cpus(precision: str) -> float:
     """Measures the peak of the CPU devices once in a process, whose devices do not change."""
-    return measured_peak(precision=precision)
+    return measured_peak(precision)
 
 
-def measured_peak(seconds: float = 0.3, precision: str = "float32") -> float:
+def measured_peak(precision: str = "float32") -> float:
     """Measures the FLOP/s of matrix products on all CPU devices together.
 
     It does as many products at a time as the process may do operations: with `run.parallel_parts`
@@ -127,7 +130,6 @@ def measured_peak(seconds: float = 0.3, precision: str = "float32") -> float:
     lowers the result.
 
     Args:
-      seconds: how long it tries, after a tenth of a second to get ready.
       precision: "float32" or "bfloat16", of the matrices.
 
     Returns:
@@ -151,7 +153,7 @@ def measured_peak(seconds: float = 0.3, precision: str = "float32") -> float:
         for number in range(at_once)
     ]
     multiply(matrices)
-    shortest, end = float("inf"), time.perf_counter() + seconds
+    shortest, end = float("inf"), time.perf_counter() + _SECONDS
     while time.perf_counter() < end:
         start = time.perf_counter()
         for corner in multiply(matrices):

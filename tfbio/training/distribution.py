@@ -183,9 +183,8 @@ def interruptions(strategy: tf.distribute.Strategy) -> Iterator[None]:
 def _reason(error: Exception) -> str:
     """Returns the first sentence of an error's message, without the operating system's number."""
     cause = getattr(error, "reason", error)  # urllib's errors have a reason
-    said = getattr(cause, "strerror", None) or str(cause)
-    first_line = next(iter(said.strip().splitlines()), type(error).__name__)
-    return first_line.partition(". ")[0]  # TensorFlow's next ones name operations and attributes
+    said = getattr(cause, "strerror", None) or messages.first_line(cause)
+    return said.partition(". ")[0]  # TensorFlow's next ones name operations and attributes
 
 
 def _set_up_cpu(devices: int, parallel_parts: int) -> None:
@@ -342,5 +341,4 @@ def is_one_device(strategy: tf.distribute.Strategy, kind: str = "") -> bool:
 
 def wait_for_all(strategy: tf.distribute.Strategy) -> None:
     """Waits until every worker of the strategy is here, and returns nothing; one alone goes on."""
-    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        strategy.reduce("SUM", strategy.run(lambda: tf.constant(1.0)), axis=None).numpy()
+    of_all_workers(strategy, [0])

@@ -36,6 +36,35 @@ def differentiate(
     return told, tape.gradient(loss, list(sources))
 
 
+def sum_in_turn(
+    function: Callable[[tf.Tensor], list[tf.Tensor]], indices: range, zeros: list[tf.Tensor]
+) -> list[tf.Tensor]:
+    """Sums what a function of an index returns, such as the gradients of a part of the examples.
+
+    Args:
+      function: takes an index, int32 [], and returns n tensors.
+      indices: the indices, from 0.
+      zeros: n zeros, of the shapes and dtypes of the tensors.
+
+    Returns:
+      A list of n sums.
+    """
+
+    def add(index: tf.Tensor, *sums: tf.Tensor) -> list[tf.Tensor]:
+        added = function(index)
+        return [index + indices.step, *(a + b for a, b in zip(sums, added, strict=True))]
+
+    # One at a time: in parallel they would take the memory of all.
+    _, *sums = tf.while_loop(
+        lambda index, *_: index < indices.stop,
+        add,
+        [tf.constant(0), *zeros],
+        parallel_iterations=1,
+        maximum_iterations=len(indices),
+    )
+    return sums
+
+
 def apply_clipped(
     optimizer: keras.optimizers.legacy.Optimizer,
     gradients: list[tf.Tensor],

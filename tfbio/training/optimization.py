@@ -295,15 +295,3 @@ class Adam(keras.optimizers.legacy.Optimizer):
         correction = tf.sqrt(1.0 - kernel["beta2_power"]) / (1.0 - kernel["beta1_power"])
         update = rate * correction * new_m / (tf.sqrt(new_v) + kernel["epsilon"])
         return var.assign_sub(mesh.divided_as(var, update))
-
-    def _resource_apply_sparse(
-        self,
-        grad: tf.Tensor,
-        var: tf.Variable,
-        indices: tf.Tensor,
-        apply_state: dict | None = None,
-    ) -> tf.Operation:
-        # An embedding table has such a gradient if it is only looked up. Adam moves all its rows,
-        # those without a gradient too.
-        dense = tf.math.unsorted_segment_sum(grad, indices, var.shape[0])
-        return self._resource_apply_dense(dense, var, apply_state)

@@ -158,10 +158,9 @@ def own_policy() -> Iterator[None]:
 
 def _all_workers(strategy: tf.distribute.Strategy, is_true: bool) -> bool:
     """Returns True if a condition holds for all workers, each of which asks."""
-    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        return is_true
-    true = strategy.reduce("SUM", strategy.run(lambda: tf.constant(int(is_true))), axis=None)
-    return int(true.numpy()) == strategy.num_replicas_in_sync
+    from tfbio.training import distribution  # needs TensorFlow at once, and `precision_on` does not
+
+    return distribution.of_all_workers(strategy, [is_true]) == [(True,)]
 
 
 def precision_on(precision: str, name: str) -> str:

@@ -52,6 +52,11 @@ class Preemption:
         self._block.close()
 
     @property
+    def signal_name(self) -> str:
+        """The name of the signal for messages: "Ctrl-C", or "SIGTERM"."""
+        return "Ctrl-C" if self.signal == signal.SIGINT else self.signal.name
+
+    @property
     def sent(self) -> bool:
         """True if this process or another worker was sent a signal of preemption or Ctrl-C.
 

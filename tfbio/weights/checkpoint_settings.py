@@ -50,8 +50,8 @@ def read_settings(folder: str) -> dict:
         `Encoder` can hold.
       TokenizerError: a model from elsewhere has no vocabulary that can be used.
     """
-    if source_of(folder) is not Source.RUN:
-        return READERS[source_of(folder)].read_settings(folder)
+    if (source := source_of(folder)) is not Source.RUN:
+        return READERS[source].read_settings(folder)
     path = file_paths.at(run_of(folder), "config.json")
     if not path.is_file():
         raise CheckpointError(

@@ -127,8 +127,8 @@ def restore_encoder(
                 value = tf.concat([value, variable[size:]], axis=0)
             variable.assign(value)
         return
-    if source_of(folder) is not Source.RUN:
-        _READERS[source_of(folder)].restore_encoder(folder, encoder)
+    if (source := source_of(folder)) is not Source.RUN:
+        _READERS[source].restore_encoder(folder, encoder)
         return
     path = newest_weights(folder)
     # The tree that the trainers save: Checkpoint(model=Electra), or that of a TaskModel.
@@ -160,8 +160,8 @@ def restore_pooler(folder: str, pooler: tf.Module) -> None:
       TensorFlow1Error: a tensor of a TensorFlow 1 checkpoint is missing or of another shape.
       SchemaError: the run's `config.json` cannot be used.
     """
-    if source_of(folder) is not Source.RUN:
-        _READERS[source_of(folder)].restore_pooler(folder, pooler)
+    if (source := source_of(folder)) is not Source.RUN:
+        _READERS[source].restore_pooler(folder, pooler)
         return
     settings, model = read_settings(folder), tf.train.Checkpoint(pooler=pooler)
     if settings.get("sentence_pair_head"):

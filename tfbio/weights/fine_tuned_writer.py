@@ -13,9 +13,9 @@ import os
 
 import tensorflow as tf
 
-from tfbio.base import json_files
+from tfbio.base import json_files, run_folders
 from tfbio.models.head_config import HeadConfig
-from tfbio.task_types import finetuning_config, finetuning_files, trained_on
+from tfbio.task_types import finetuning_config, finetuning_files
 from tfbio.task_types.finetuning_files import TrialScores
 from tfbio.task_types.task_type import TaskType
 from tfbio.task_types.trained_on import TrainedOn
@@ -52,7 +52,7 @@ def write_trial(folder: str, tuned: FineTuned) -> None:
     scores = TrialScores(calibration=_calibration(tuned))
     json_files.write(os.path.join(trial, finetuning_files.SCORES), scores)
     vocabularies.copy_vocabulary(vocabularies.find_vocabulary(tuned.folder), folder)
-    finetuning_config.write(os.path.join(folder, trained_on.CONFIG), tuned.settings)
+    finetuning_config.write(os.path.join(folder, run_folders.CONFIG), tuned.settings)
 
 
 def _calibration(tuned: FineTuned) -> dict[str, float | None]:

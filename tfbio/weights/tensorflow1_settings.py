@@ -35,7 +35,7 @@ _REQUIRED = {"hidden_act": HIDDEN_ACTS, "num_hidden_groups": (1,), "inner_group_
 # (`get_generator_config` in run_pretraining.py).
 _HEAD_SIZE = 64
 # The scopes of the heads, which tell what a checkpoint holds beside an encoder.
-GENERATOR, DISCRIMINATOR = "generator_predictions", "discriminator_predictions"
+GENERATOR_SCOPE, DISCRIMINATOR_SCOPE = "generator_predictions", "discriminator_predictions"
 WORD_HEAD = "cls/predictions"
 PAIR_HEAD = "cls/seq_relationship"
 
@@ -88,7 +88,7 @@ def read_settings(path: str) -> dict:
     lower_case = hugging_face_tokenizer.read_lower_case(folder)
     family = "albert" if is_albert else scope
     settings = {"encoder": shape, "lower_case": lower_case, "family": family}
-    if f"{DISCRIMINATOR}/dense/kernel" in shapes:
+    if f"{DISCRIMINATOR_SCOPE}/dense/kernel" in shapes:
         settings |= {"objective": "electra", **_generator_settings(prefix, shapes, shape)}
     elif f"{WORD_HEAD}/output_bias" in shapes:
         has_pair_head = f"{PAIR_HEAD}/output_weights" in shapes
@@ -221,7 +221,7 @@ def _stated_shape(folder: str, is_albert: bool) -> dict:
 
 def _generator_settings(prefix: str, shapes: dict[str, list[int]], encoder: dict) -> dict:
     """Returns the settings of `PretrainingConfig` that describe ELECTRA's generator."""
-    if f"{GENERATOR}/dense/kernel" not in shapes:
+    if f"{GENERATOR_SCOPE}/dense/kernel" not in shapes:
         return {"uniform_generator": True}
     if not any(name.startswith("generator/encoder/") for name in shapes):
         return {

@@ -25,7 +25,12 @@ from tfbio.weights.tensorflow1_checkpoint import (
     scope_of,
     shapes_in,
 )
-from tfbio.weights.tensorflow1_settings import DISCRIMINATOR, GENERATOR, PAIR_HEAD, WORD_HEAD
+from tfbio.weights.tensorflow1_settings import (
+    DISCRIMINATOR_SCOPE,
+    GENERATOR_SCOPE,
+    PAIR_HEAD,
+    WORD_HEAD,
+)
 
 # The averages of Adam: the suffix of their names in checkpoints -> the slot of our optimizer.
 _SLOTS = {"adam_m": "m", "adam_v": "v"}
@@ -100,11 +105,11 @@ def restore_electra(path: str, model: Electra) -> None:
     """
     prefix = find_one(path)
     shapes = shapes_in(prefix)
-    if f"{GENERATOR}/dense/kernel" in shapes:
+    if f"{GENERATOR_SCOPE}/dense/kernel" in shapes:
         load(prefix, model)
         return
     named = _of_encoder(model.encoder, scope_of(prefix, shapes))
-    if f"{DISCRIMINATOR}/dense/kernel" in shapes:
+    if f"{DISCRIMINATOR_SCOPE}/dense/kernel" in shapes:
         named += weight_names.of_discriminator_head(model)
     _assign(prefix, named)
 

@@ -7,7 +7,6 @@ read. Files that are empty, damaged or incomplete, or that hold something else, 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -98,8 +97,7 @@ def sha256_of(folder: str) -> str:
         used.
       OSError: a file cannot be read.
     """
-    hashes = [storage.sha256_of(path) for path in _files(folder)]
-    return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
+    return storage.joined_sha256([storage.sha256_of(path) for path in _files(folder)])
 
 
 def open_all(folder: str) -> dict[str, Tensor]:

@@ -37,3 +37,5 @@ def test_a_note_passes_through_json():
     earlier = dataclasses.asdict(whole)
     del earlier["path"]  # which earlier versions did not note
     assert AnnotatedFile.from_json(earlier) == dataclasses.replace(whole, path="")
+    del earlier["output"]
+    assert AnnotatedFile.from_json(earlier) is None

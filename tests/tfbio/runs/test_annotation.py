@@ -4,6 +4,7 @@ import fnmatch
 import gzip
 import hashlib
 import json
+import multiprocessing
 import os
 import pickle
 import re
@@ -170,7 +171,10 @@ def test_processes_and_the_order_of_the_files_change_no_byte(
     annotation.annotate(settings, given, str(tmp_path / "one"), strategy=cpu, processes=1)
     expected = files_of(tmp_path / "one")
     assert len(expected) == 5
-    for processes, order in ((2, given[::-1]), (4, given[2:] + given[:2])):
+    turns = [(2, given[::-1])]
+    if precision == "float32":
+        turns.append((4, given[2:] + given[:2]))
+    for processes, order in turns:
         out = tmp_path / str(processes)
         annotation.annotate(settings, order, str(out), strategy=never, processes=processes)
         assert files_of(out) == expected
@@ -281,12 +285,11 @@ p._work(None, p.Loading("model", ()), 1)
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_a_process_that_dies_loses_its_file_alone(
-    trial, inputs, cpu, tmp_path, monkeypatch, capsys, precision
+    trial, inputs, cpu, tmp_path, monkeypatch, capsys
 ):
     """Two processes; the one that takes the first file is killed with it."""
-    overrides = (f"run.precision={precision}",)
+    overrides = ("run.precision=bfloat16",)
     workers, killed = [], []
 
     class Worker(annotation_processes._Worker):
@@ -339,9 +342,9 @@ def test_a_process_that_dies_loses_its_file_alone(
     assert [json.loads(line)["id"] for line in lines] == [str(n) for n in range(1, 40)]
 
 
-def test_thousands_of_files(trial, cpu, tmp_path, capsys):
+def test_more_than_a_thousand_files(trial, cpu, tmp_path, capsys):
     """Each is an output of its own; a second run finds them all complete."""
-    folder, out, count = tmp_path / "texts", tmp_path / "found", 2_000
+    folder, out, count = tmp_path / "texts", tmp_path / "found", 1_100
     folder.mkdir()
     for number in range(count):
         (folder / f"{number:04d}.txt").write_text(f"{TEXTS[number % 3]} {number}")
@@ -463,7 +466,7 @@ def test_a_process_computes_with_its_share_of_the_threads(monkeypatch, given, ex
 
     def load(*_):
         seen.extend(os.environ[name] for name in ("TF_NUM_INTRAOP_THREADS", "CUDA_VISIBLE_DEVICES"))
-        raise EOFError
+        raise ValueError("a model that cannot be loaded")
 
     class Ended(Exception):
         pass
@@ -473,8 +476,10 @@ def test_a_process_computes_with_its_share_of_the_threads(monkeypatch, given, ex
 
     monkeypatch.setattr(annotation_processes, "_load", load)
     monkeypatch.setattr(annotation_processes.os, "_exit", end)
+    ours, theirs = multiprocessing.Pipe()
+    ours.close()
     with pytest.raises(Ended):
-        annotation_processes._work(None, annotation_processes.Loading("model", ()), 3)
+        annotation_processes._work(theirs, annotation_processes.Loading("model", ()), 3)
     assert seen == [expected, "-1"]
 
 

@@ -1,5 +1,6 @@
 """Annotates in several runs, between which the inputs change."""
 
+import dataclasses
 import gzip
 import json
 import os
@@ -16,6 +17,7 @@ from tfbio.runs.annotated_file import AnnotatedFile, AnnotationSettings, ModelFa
 from tfbio.runs.annotation_folder import AnnotationFolder
 
 CITATIONS = "<PubmedArticleSet></PubmedArticleSet>"
+NOTE = dataclasses.asdict(AnnotatedFile("a.xml", 1, Shard("a.jsonl", 1, 3, ""), {}, []))
 
 
 @pytest.fixture
@@ -251,7 +253,14 @@ def test_a_damaged_manifest_can_be_replaced(inputs, annotate, tmp_path, is_whole
         annotate(overwrite=True)
 
 
-@pytest.mark.parametrize("text", ["", '{"input": "a.xml", "by'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", '{"input": "a.xml", "by', '{"input": "a.xml"}'),
+        json.dumps(NOTE | {"output": {"x": 1}}),
+        json.dumps(NOTE | {"entities": None}),
+    ],
+)
 def test_the_file_of_a_damaged_note_is_made_again(inputs, annotate, tmp_path, text):
     (inputs / "c.xml").write_text(CITATIONS)
     for overwrite in (False, True):

@@ -26,6 +26,11 @@ from tfbio.training import cpu_bfloat16
 # Beam's runner that a job service runs pipelines on, here in this process.
 IN_PROCESS = pipeline.Runner("FnApiRunner")
 FACTS = ModelFacts("00", "float32", "biosenter 1.0", "11", True, "O, B", "", "0.1.0")
+# A note on a file, without its job.
+NOTE = {
+    **{"input": "a.xml", "bytes": 7, "output": None, "entities": {}, "left_out": []},
+    **{"problem": "", "process": "here 1", "loads": 1, "token": "0"},
+}
 
 
 @pytest.fixture
@@ -242,7 +247,7 @@ def test_a_note_counts_for_the_settings_with_which_it_was_made(tmp_path):
     """A job of an earlier command may still run when `--overwrite --set ...` begins."""
     job = Job("/in/a.xml", 7, "/out/a.jsonl", "jsonl", False)
     of = annotation_pipeline._of(job, Loading("model", ("a=1", "run.precision=float32")), FACTS)
-    work_folder.write_step(tmp_path, "made-a.xml", {"job": of})
+    work_folder.write_step(tmp_path, "made-a.xml", NOTE | {"job": of})
 
     def counts(overrides=("a=1",), facts=FACTS):
         return bool(annotation_pipeline._note(job, Loading("model", overrides), facts, tmp_path))
@@ -262,9 +267,13 @@ def test_a_note_counts_for_the_settings_with_which_it_was_made(tmp_path):
         assert not counts(facts=dataclasses.replace(FACTS, **other)), other
 
 
-def test_a_damaged_note_does_not_count(tmp_path):
+@pytest.mark.parametrize(
+    "text",
+    ['{"job": {', '{"job": {}}', json.dumps(NOTE), json.dumps(NOTE | {"job": [], "loads": ""})],
+)
+def test_a_damaged_note_does_not_count(tmp_path, text):
     job = Job("/in/a.xml", 7, "/out/a.jsonl", "jsonl", False)
-    (tmp_path / "made-a.xml.json").write_text('{"job": {')
+    (tmp_path / "made-a.xml.json").write_text(text)
     annotation_pipeline._forget_left_out(str(tmp_path), [job])
     assert annotation_pipeline._note(job, Loading("model", ()), FACTS, str(tmp_path)) is None
 

@@ -1,4 +1,4 @@
-"""Tests what the folder of a fine-tuning run records: the precision in which it computes."""
+"""Tests what the folder of a fine-tuning run records: how it reads text, and its precision."""
 
 import dataclasses
 import os
@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 import tf_keras as keras
 
+from tests.fine_tuned import make, make_cased
 from tests.pretraining_runs import eagerly
 from tests.run_files import write_settings
 from tests.tfbio.runs.conftest import SETTINGS
 from tfbio.base.errors import UserError
-from tfbio.runs import finetuning_folder
+from tfbio.runs import finetuning, finetuning_folder
 from tfbio.runs.finetuning_run import Run
 from tfbio.task_types import finetuning_config, task_table
 from tfbio.task_types.common_settings import FinetuningRun
@@ -146,4 +147,23 @@ def test_workers_that_find_different_trials_do_not_begin(prepare, monkeypatch):
     words = "^--output_dir=.*run: the workers found different trials there: give one folder that"
     with pytest.raises(UserError, match=words):
         prepare("run")
-    assert asked == [{1}]  # all are missing here
+    assert asked[-1] == {1}  # all are missing here
+
+
+def test_text_is_read_as_the_encoder_reads_it(cpu, tmp_path):
+    """As it is, so that it has no word of the vocabulary; in lower case it has."""
+    make(tmp_path / "model", "BertModel")
+    make_cased(tmp_path / "model")
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.tsv").write_text("THE\tO\nDRUG\tB\n\n")
+    run = Run(
+        FinetuningConfig(sequence_length=16, num_trials=1),
+        task=task_table.find("ner", str(tmp_path)),
+        data_dir=str(tmp_path),
+        init_checkpoint=str(tmp_path / "model"),
+        output_dir=str(tmp_path / "out"),
+        strategy=cpu,
+    )
+    with pytest.raises(UserError, match="no word of the training set is known"):
+        finetuning.finetune(run)
+    assert finetuning_config.read_settings(tmp_path / "out").lower_case is False

@@ -383,12 +383,13 @@ def test_trains_with_other_vocabularies(shallow, documents_folder, cpu, tmp_path
     begins = np.zeros(1500, bool)
     begins[[i for token, i in tokens.items() if token[0] in "\u0120\u2581"]] = True
     ids, count, inside = batch["input_ids"].numpy(), 0, 0
+    special = trainer.masking.special_ids
     for row, (positions, weights) in enumerate(zip(masked.positions, masked.weights, strict=True)):
         hidden = np.zeros(64, bool)
         hidden[positions.numpy()[weights.numpy() > 0]] = True
-        goes_on = ~begins[ids[row]] & ~np.isin(ids[row], encoder.special_ids)
+        goes_on = ~begins[ids[row]] & ~np.isin(ids[row], special)
         # A word's token is hidden as the one before it is, unless that is [CLS] or [SEP].
-        inner = goes_on[1:] & ~np.isin(ids[row][:-1], encoder.special_ids)
+        inner = goes_on[1:] & ~np.isin(ids[row][:-1], special)
         assert (hidden[1:] == hidden[:-1])[inner].all(), row
         count += hidden.sum()
         inside += inner.sum()

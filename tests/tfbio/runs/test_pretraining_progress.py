@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
@@ -17,13 +18,18 @@ def settings():
     return PretrainingConfig(train_batch_size=32, num_train_steps=50, num_warmup_steps=2)
 
 
+def at(seconds):
+    """Returns a module `time` whose clock, which nobody sets, shows these seconds one by one."""
+    return SimpleNamespace(monotonic=lambda: next(seconds))
+
+
 @pytest.fixture
 def line(settings, monkeypatch, capsys):
     """Trains ten steps in four seconds, from step 10: the line, and what is logged."""
 
     def train(peak):
         clock = iter([100.0, 104.0])
-        monkeypatch.setattr(pretraining_progress.time, "time", lambda: next(clock))
+        monkeypatch.setattr(pretraining_progress, "time", at(clock))
         step = tf.Variable(10, dtype=tf.int64)
         shown = pretraining_progress.Progress(settings, step, frequencies_loss=6.0, peak=peak)
         shown.start()
@@ -95,7 +101,7 @@ def test_a_collapse_is_named(settings, capsys):
 def test_speed_is_that_of_a_loop_and_what_is_left_that_of_the_run(settings, monkeypatch, capsys):
     """Ten steps in four seconds, six of an evaluation, and twenty steps in two."""
     clock = iter([100.0, 104.0, 110.0, 112.0])
-    monkeypatch.setattr(pretraining_progress.time, "time", lambda: next(clock))
+    monkeypatch.setattr(pretraining_progress, "time", at(clock))
     flops = 32 * objective_cost.example_flops(settings, 128)
     step = tf.Variable(10, dtype=tf.int64)
     progress = Progress(settings, step, frequencies_loss=6.0, peak=40 * flops)

@@ -1,5 +1,6 @@
 """A trial that is stopped, and one of several workers, by the command itself."""
 
+import contextlib
 import json
 import os
 import re
@@ -343,6 +344,29 @@ def test_workers_that_do_not_share_a_folder_do_not_go_on(tmp_path, monkeypatch):
     words = r"^--output_dir=out: the workers found checkpoints of different steps there \(0, 26; 0"
     with pytest.raises(UserError, match=words):
         trial._restore_or_initialize(None)
+
+
+def test_a_trial_that_fails_closes_its_curves(monkeypatch):
+    opened, closed = [], []
+
+    @contextlib.contextmanager
+    def summaries(folder):
+        opened.append(os.path.basename(folder))
+        try:
+            yield
+        finally:
+            closed.append(os.path.basename(folder))
+
+    def fail(*_):
+        raise UserError("memory ran out")
+
+    monkeypatch.setattr(trials, "Summaries", summaries)
+    monkeypatch.setattr(Trial, "_restore_or_initialize", lambda *_: None)
+    monkeypatch.setattr(Trial, "_train", fail)
+    finetuner = SimpleNamespace(config=FinetuningConfig(), task_type=None, model=None)
+    with pytest.raises(UserError, match="memory ran out"):
+        small_trial(finetuner, None, dict.fromkeys(("train", "dev", "test"))).run()
+    assert sorted(closed) == sorted(opened) == ["dev", "test", "train"]
 
 
 def test_the_development_set_alone_calibrates():

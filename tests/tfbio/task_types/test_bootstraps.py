@@ -10,12 +10,9 @@ from tfbio.task_types import bootstraps
 def test_the_interval_of_a_mean_is_that_of_the_normal_distribution():
     values = np.random.default_rng(0).normal(size=400)
     error = values.std() / np.sqrt(400)
-    for confidence, sigmas in ((0.95, 1.960), (0.8, 1.282)):
-        low, high = bootstraps.bootstrap(
-            lambda rows: values[rows].mean(), 400, seed=1, samples=4000, confidence=confidence
-        )
-        assert low == pytest.approx(values.mean() - sigmas * error, abs=0.08 * error)
-        assert high == pytest.approx(values.mean() + sigmas * error, abs=0.08 * error)
+    low, high = bootstraps.bootstrap(lambda rows: values[rows].mean(), 400, seed=1, samples=4000)
+    assert low == pytest.approx(values.mean() - 1.960 * error, abs=0.08 * error)
+    assert high == pytest.approx(values.mean() + 1.960 * error, abs=0.08 * error)
 
 
 def test_the_interval_covers_the_true_score_as_often_as_it_says():
@@ -24,11 +21,11 @@ def test_the_interval_covers_the_true_score_as_often_as_it_says():
     for trial in range(200):
         right = generator.random(200) < 0.8
         low, high = bootstraps.bootstrap(
-            lambda rows, right=right: right[rows].mean(), 200, trial, samples=200, confidence=0.9
+            lambda rows, right=right: right[rows].mean(), 200, trial, samples=200
         )
         covered += low <= 0.8 <= high
-    # 180 +- 3 * 4.2 of 200 at 90 %.
-    assert 168 <= covered <= 192
+    # 190 +- 3 * 3.1 of 200 at 95 %.
+    assert 181 <= covered <= 199
 
 
 def test_draws_depend_on_the_seed_alone():

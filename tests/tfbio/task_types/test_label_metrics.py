@@ -45,12 +45,6 @@ def test_relation_scores_of_two_classes_are_of_the_positive_one():
     assert scores["f1"] == pytest.approx(sklearn.metrics.f1_score(truth, predicted, pos_label="1"))
 
 
-def test_relations_may_have_several_negative_labels():
-    scores = label_metrics.relation_scores(["x", "no", "none"], ["x", "none", "x"], {"no", "none"})
-    expected = {"f1": 2 / 3, "precision": 1 / 2, "recall": 1, "macro_f1": 2 / 3}
-    assert scores == pytest.approx(expected)
-
-
 def test_several_labels_have_scores_of_each():
     # a: 1 of 2 predicted, 1 true. b: none of 1 predicted, 1 true. c: nowhere.
     labels = (("a",), ("b",), ()), (("a", "b"), ("a",), ())

@@ -123,6 +123,10 @@ def test_a_line_that_is_not_so_is_named(line, tmp_path):
         Classification.read_predictions(str(path))
     with pytest.raises(TaskFileError, match="nowhere cannot be read"):
         Regression.read_predictions(str(tmp_path / "nowhere"))
+    assert prediction_files.read_ids(str(path)) == ["x", line[:3].partition("\t")[0]]
+    path.write_bytes(b"id\n\xff\n")
+    with pytest.raises(TaskFileError, match="cannot be read: it is not text in UTF-8"):
+        prediction_files.read_ids(str(path))
 
 
 def test_the_score_of_an_entity_is_the_product_over_its_words():

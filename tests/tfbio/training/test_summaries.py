@@ -1,5 +1,6 @@
 """Curves, as TensorBoard reads them."""
 
+import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing import event_accumulator
 
@@ -7,10 +8,9 @@ from tfbio.training.summaries import Summaries
 
 
 def test_figures_are_read_by_step(tmp_path):
-    curves = Summaries(str(tmp_path))
-    curves.write(10, {"loss": 2.5, "accuracy": 0.5})
-    curves.write(20, {"loss": 1.5})
-    curves.close()
+    with Summaries(str(tmp_path)) as curves:
+        curves.write(10, {"loss": 2.5, "accuracy": 0.5})
+        curves.write(20, {"loss": 1.5})
     events = event_accumulator.EventAccumulator(str(tmp_path))
     events.Reload()
     found = {
@@ -22,7 +22,14 @@ def test_figures_are_read_by_step(tmp_path):
 
 def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    curves = Summaries("")
-    curves.write(1, {"loss": 1.0})
-    curves.close()
+    with Summaries("") as curves:
+        curves.write(1, {"loss": 1.0})
     assert not list(tmp_path.iterdir())
+
+
+def test_an_error_closes_the_file_of_events(tmp_path, monkeypatch):
+    closed = []
+    with pytest.raises(KeyError), Summaries(str(tmp_path)) as curves:
+        monkeypatch.setattr(curves._writer, "close", lambda: closed.append(True))
+        raise KeyError
+    assert closed
