@@ -55,9 +55,9 @@ def small_model(architecture: str, **settings):
 
 
 def save_model(model, folder) -> None:
-    """With a vocabulary of as many tokens, of which the special ones are where `model` says.
+    """Writes a model with a cased vocabulary, whose special tokens are where `model` says.
 
-    It is one of text as it is: what lower-cased it would have no token.
+    Text that is lower-cased has none of its tokens.
     """
     model.save_pretrained(folder)
     family = family_of(type(model).__name__)

@@ -39,7 +39,7 @@ LOSSES = np.array([[[9, 4.0, 0.5], [9, 6.0, 0.7]], [[9, 3.0, 0.4], [9, 4.0, 0.4]
 
 
 def test_cells_have_the_standard_error_over_the_seeds():
-    """Of 4 and 6 the deviation is the root of 2, and the error 1."""
+    """The deviation of 4 and 6 is the root of 2, and the error 1."""
     generator = ["5.0000 ± 1.0000", "3.5000 ± 0.5000", "+1.5000 ± 0.5000"]
     discriminator = ["0.6000 ± 0.1000", "0.4000 ± 0.0000", "+0.2000 ± 0.1000"]
     assert loss_curve.cells(LOSSES) == generator + discriminator

@@ -185,7 +185,7 @@ def predict_both(folder, inputs, output, cpu):
 
 
 def test_entities_are_those_of_their_logits(cpu, tmp_path):
-    """Of a model that reads capital letters as they are."""
+    """They are those of a model that reads capital letters as they are."""
     from seqeval.metrics.sequence_labeling import get_entities
 
     theirs = make(tmp_path / "a", "BertForTokenClassification", TAGS)
