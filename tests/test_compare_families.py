@@ -330,6 +330,49 @@ def test_the_scores_of_two_machines_count_each_run_once(tmp_path):
     assert compare_families.FamilyComparison(str(tmp_path)).records == kept
 
 
+def test_the_scores_that_are_committed_can_be_continued(tmp_path, monkeypatch):
+    """A change of what a score depends on makes them another comparison's."""
+    counts = {  # of the documents in the shipped files, as data_prep.examples counts them
+        "electra": (8_498_905, 80_284, 4099),
+        "next_sentence": (13_143_347, 119_360, 5997),
+        "sentence_order": (8_681_879, 87_096, 4418),
+        "full_sentences": (9_757_557, 92_370, 4767),
+    }
+    documents = "a95dd948fb649d959ed8014862d7c699ace768ee91bb6ce2ffc8e44ed26b751f"
+    vocabulary = "bb8c72d00e55c90529e018b652f92501fc91771a2a8cb7db7695664822584a71"
+    for objective, (tokens, examples, held_out) in counts.items():
+        make_examples(
+            tmp_path,
+            objective,
+            {"tokens": tokens, "examples": examples, "heldout_examples": held_out},
+            {"vocab_size": 8192, "documents_sha256": documents, "vocab_sha256": vocabulary},
+        )
+    monkeypatch.setattr(comparison, "python", lambda command: pytest.fail(command))
+    monkeypatch.setattr(cpu_bfloat16, "cuts_off_products", lambda: False)  # as on theirs
+    results = str(HPARAMS.parent / "benchmarks" / "families.jsonl")
+    corpora = HPARAMS.parent / "tests" / "data" / "corpora"
+    data = [f"{task}={corpora / task / 'blurb'}" for task in ("bc5cdr_chem", "ncbi_disease")]
+    compared = compare_families.FamilyComparison(
+        str(tmp_path), task_data=data, results=results, precision="bfloat16"
+    )
+    trained = score_statistics.of(compared.records, "pretraining")
+    assert trained
+    for record in trained:
+        name, seed = record["family"], record["seed"]
+        family = FAMILIES[name]
+        rate = compared._learning_rate(name, family)  # runs nothing
+        assert rate == record["learning_rate"]
+        settings = compared._settings(family, compare_families.TOKENS, rate, seed)
+        digest, encoder = compared._digest(family, settings), compared._encoder(family, settings)
+        assert compared.found({"stage": "pretraining", "family": name, "seed": seed}, digest)
+        assert record["encoder"] == encoder and record["tokens"] >= compare_families.TOKENS
+        for task in ("bc5cdr_chem", "ncbi_disease"):
+            of_tuning = compared.digest_of_finetuning(task, digest)
+            assert compared.found({"task": task, "family": name, "seed": seed}, of_tuning)
+            of_random = compared.digest_of_finetuning(task, encoder)
+            assert compared.found({"task": task, "encoder": encoder}, of_random)
+
+
 @pytest.mark.parametrize("diverged", [True, False])
 def test_a_learning_rate_that_is_too_high_has_lost(diverged, tmp_path, monkeypatch):
     """Its run ends, and so would each further one."""
