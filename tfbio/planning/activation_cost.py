@@ -1,4 +1,4 @@
-"""Estimates the bytes that a pretraining step keeps for its backward pass, on a CPU or GPU."""
+"""Estimates the bytes that a training step keeps for its backward pass, on a CPU or GPU."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tfbio.objectives.pretraining_config import PretrainingConfig
 _BYTES = {"float32": 4, "bfloat16": 2}
 
 
-def activations(config: PretrainingConfig, count: int, precision: str, model: int = 1) -> int:
-    """Estimates the bytes of the activations of a pretraining step, on each device.
+def bytes_of_token(shape: EncoderConfig, length: int, precision: str, model: int = 1) -> int:
+    """Estimates the bytes of the activations of an encoder's layers for each token of a step.
 
-    For each token, a layer of h hidden and f feed-forward units and a heads keeps, at length l,
+    A layer of h hidden and f feed-forward units and a heads keeps for a token, at length l,
     10 h + 3 f + 3 a l numbers: query, key, value and the output of attention; for each of two
     sub-layers the dropout mask, the normalised sum and its scaled form, which is the next one's
     input; input, distribution function and output of GELU; the attention's weights before and after
@@ -22,9 +22,33 @@ def activations(config: PretrainingConfig, count: int, precision: str, model: in
     estimate is a little high, most of all on a CPU, which keeps the derivative of GELU in place of
     its input and distribution function (see `activations`). It is so, too, for tokens that the last
     layer leaves out (see `target.leaves_rows_out`). Devices that share a model divide its heads and
-    feed-forward units, so 4 h + 3 f + 3 a l of them, and the scores of words; the 6 h of the
-    sub-layers are whole on each (Korthikanti et al., 2022, "Reducing Activation Recomputation in
-    Large Transformer Models", section 4.2.1).
+    feed-forward units, so 4 h + 3 f + 3 a l of them; the 6 h of the sub-layers are whole on each
+    (Korthikanti et al., 2022, "Reducing Activation Recomputation in Large Transformer Models",
+    section 4.2.1).
+
+    Args:
+      shape: settings of the encoder.
+      length: the tokens that attend to each other.
+      precision: "bfloat16" or "float32", of the activations.
+      model: the number of devices that share a model.
+
+    Returns:
+      Bytes on each device, an int.
+
+    Raises:
+      KeyError: `precision` is another text.
+    """
+    divided = 4 * shape.hidden_size + 3 * shape.intermediate_size
+    divided += 3 * shape.num_attention_heads * length
+    of_token = 6 * shape.hidden_size + math.ceil(divided / model)
+    return _BYTES[precision] * shape.num_hidden_layers * of_token
+
+
+def activations(config: PretrainingConfig, count: int, precision: str, model: int = 1) -> int:
+    """Estimates the bytes of the activations of a pretraining step, on each device.
+
+    They are those of the layers, see `bytes_of_token`, and the scores of words, which devices that
+    share a model divide.
 
     Scores of words are kept twice, in float32. A distillation's teacher keeps its scores once. The
     generator's activations are gone when the discriminator's come (see `Electra.gradients`): the
@@ -45,13 +69,9 @@ def activations(config: PretrainingConfig, count: int, precision: str, model: in
       ConfigError: the generator's sizes do not go together.
     """
     examples = math.ceil(config.train_batch_size / (count * config.turns(count)))
-    size = _BYTES[precision]
 
     def layers(shape: EncoderConfig, length: int) -> int:
-        divided = 4 * shape.hidden_size + 3 * shape.intermediate_size
-        divided += 3 * shape.num_attention_heads * length
-        of_token = 6 * shape.hidden_size + math.ceil(divided / model)
-        return size * shape.num_hidden_layers * length * of_token
+        return length * bytes_of_token(shape, length, precision, model)
 
     def of_phase(length: int) -> int:
         scored = 2 * objective_cost.scored_positions(config, length)

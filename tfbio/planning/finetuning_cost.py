@@ -16,7 +16,7 @@ import numpy as np
 from tfbio.base.errors import UsageError
 from tfbio.models import encoder_cost
 from tfbio.models.encoder_config import EncoderConfig
-from tfbio.planning import pretraining_cost_on_tpu
+from tfbio.planning import activation_cost, pretraining_cost_on_tpu
 from tfbio.task_types import fixed_shapes, packing
 from tfbio.task_types.features import Features
 from tfbio.task_types.finetuning_config import FinetuningConfig
@@ -100,8 +100,8 @@ def memory(
 ) -> float:
     """Estimates the bytes of memory that a fine-tuning step takes on a device.
 
-    Counts 16 bytes for each parameter of the encoder, and the activations of its layers by the
-    formula of `activation_cost.activations`. Heads are not counted.
+    Counts 16 bytes for each parameter of the encoder, and the activations of its layers, see
+    `activation_cost.bytes_of_token`. Heads are not counted.
 
     Args:
       shape: settings of the encoder.
@@ -120,10 +120,7 @@ def memory(
     if name.startswith("tpu") and precision == "bfloat16":
         activations = pretraining_cost_on_tpu.encoder_memory(shape, row_length, tokens / row_length)
         return devices.BYTES_OF_PARAMETER * encoder_cost.encoder_parameters(shape) + activations
-    size = {"float32": 4, "bfloat16": 2}[precision]
-    of_token = 10 * shape.hidden_size + 3 * shape.intermediate_size
-    of_token += 3 * shape.num_attention_heads * row_length
-    activations = size * shape.num_hidden_layers * tokens * of_token
+    activations = tokens * activation_cost.bytes_of_token(shape, row_length, precision)
     return devices.BYTES_OF_PARAMETER * encoder_cost.encoder_parameters(shape) + activations
 
 
