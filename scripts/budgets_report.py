@@ -209,7 +209,9 @@ def _verdict(results: Sequence[Result]) -> str:
             f"Pretraining helps by {needed:g} standard errors or more: {_names(shown)}."
         )
     if worse := [result for result in results if result.from_random <= -needed]:
-        sentences.append(f"It harms by {needed:g} or more: {_names(worse)}.")
+        sentences.append(
+            f"Pretraining harms by {needed:g} standard errors or more: {_names(worse)}."
+        )
     if others := [result for result in results if not abs(result.from_random) >= needed]:
         sentences.append(
             f"Not {needed:g} standard errors from random weights, which shows nothing: "

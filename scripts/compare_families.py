@@ -21,10 +21,11 @@ If a command fails, the next family has its turn, and the comparison ends with e
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shlex import quote
 
@@ -100,31 +101,36 @@ class FamilyComparison(comparison.Comparison):
         """
         objectives = sorted({FAMILIES[name].examples for name in names})
         self.prepare((objective, f"--objective={objective}") for objective in objectives)
+        failed: dict[str, None] = {}  # each once, in order
+
+        @contextlib.contextmanager
+        def noting_failure(of: str) -> Iterator[None]:
+            try:
+                yield
+            except errors.UserError as error:
+                print(f"error: {error}", flush=True)
+                failed[of] = None
+
         if other := self.other_processor():
             print(f"{other}: no more are measured.", flush=True)
         else:
             for turn in range(1 if self.small else TURNS):
                 for name in names:
-                    self._cost(name, FAMILIES[name], turn)
-        rates, failed = {}, []
+                    with noting_failure(f"{name} in the measurement of its step"):
+                        self._cost(name, FAMILIES[name], turn)
+        rates = {}
         for name in names:
-            try:
+            with noting_failure(f"{name} in the search"):
                 rates[name] = self._learning_rate(name, FAMILIES[name])
-            except errors.UserError as error:
-                print(f"error: {error}", flush=True)
-                failed.append(f"{name} in the search")
         for seed in range(seeds):
             for name, rate in rates.items():
-                try:
+                with noting_failure(f"{name} with seed {seed}"):
                     self._seed(name, FAMILIES[name], rate, seed)
-                except errors.UserError as error:
-                    print(f"error: {error}", flush=True)
-                    failed.append(f"{name} with seed {seed}")
         self.report()
         if failed:
             raise errors.UserError(
-                f"a command failed for {', '.join(failed)}: its error is above. To try again, run "
-                "this command again."
+                f"these failed, with the errors above: {', '.join(failed)}. If a command failed, "
+                "run this command again to try once more."
             )
 
     def _seed(self, name: str, family: Family, rate: float, seed: int) -> None:
@@ -185,8 +191,10 @@ class FamilyComparison(comparison.Comparison):
                 record = self.add(key, digest, steps=stop, held_out=figures)
             losses[rate] = record["held_out"]["loss"]
         if not any(map(math.isfinite, losses.values())):
+            rates = ", ".join(f"{rate:g}" for rate in losses)
             raise errors.UserError(
-                f"{name} diverged with each learning rate of {', '.join(f'{x:g}' for x in losses)}."
+                f"{name} diverged with each learning rate of {rates}: give it smaller ones in "
+                "scripts/families.py."
             )
         return min(losses, key=lambda rate: scores.rank(losses[rate]))
 

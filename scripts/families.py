@@ -19,6 +19,8 @@ _BATCH, _SMALL_BATCH = 16, 8
 COMMON = {
     "encoder.num_hidden_layers": 4,
     "encoder.max_position_embeddings": 128,
+    # The recipe of BioM-ALBERT has 0.01, for layers of 4,096.
+    "encoder.initializer_range": 0.02,
     "sequence_length": 128,
     "final_sequence_length": 0,
     "train_batch_size": _BATCH,
@@ -102,9 +104,6 @@ class Family:
         return config.load(PretrainingConfig, str(HPARAMS / self.recipe), overrides)
 
 
-# The 0.01 of its recipe is that of layers of 4,096. 0.02 is that of the other families, and the
-# default of AlbertConfig in transformers.
-_ALBERT = {"encoder.initializer_range": 0.02}
 _SMALL = _width(32, 32, 1, 64) | {"encoder.num_hidden_layers": 1, "train_batch_size": _SMALL_BATCH}
 
 
@@ -142,7 +141,7 @@ FAMILIES = {
         "biom_albert.json",
         "sentence_order",
         (2e-3, 4e-3, 8e-3),
-        _width(256, 128, 4, 1024) | _ALBERT,
+        _width(256, 128, 4, 1024),
     ),
     # As many parameters as PubMedBERT's, 5.3 million, and embeddings as large.
     "biom_albert_wide": Family(
@@ -150,7 +149,7 @@ FAMILIES = {
         "biom_albert.json",
         "sentence_order",
         (1e-3, 2e-3, 4e-3),
-        _width(512, 256, 8, 1920) | _ALBERT,
+        _width(512, 256, 8, 1920),
     ),
 }
 

@@ -184,7 +184,9 @@ def _verdict(apart: dict[str, float], of_one_seed: Sequence[str]) -> str:
             f"Pretraining helps by {needed:g} standard errors or more: {'; '.join(shown)}."
         )
     if worse:
-        sentences.append(f"It harms by {needed:g} or more: {'; '.join(worse)}.")
+        sentences.append(
+            f"Pretraining harms by {needed:g} standard errors or more: {'; '.join(worse)}."
+        )
     if none:
         sentences.append(f"This task shows nothing of: {'; '.join(none)}.")
     if of_one_seed:
@@ -235,7 +237,7 @@ def _draw(records: Sequence[dict], path: Path) -> bool:
         list(by_label.values()),
         list(by_label),
         loc="outside lower center",
-        ncols=max(1, len(by_label)),
+        ncols=2 * len(tasks),
         title="x: random weights. Hollow: one seed of pretraining, the interval over fine-tuning.",
         fontsize=8,
         title_fontsize=8,

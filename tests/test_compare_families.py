@@ -51,8 +51,6 @@ def test_a_family_keeps_all_that_is_not_the_same_for_all(name):
     changed = {setting for setting, value in after.items() if before[setting] != value}
     size = {f"encoder.{x}" for x in ("vocab_size", "hidden_size", "embedding_size")}
     size |= {f"encoder.{x}" for x in ("num_attention_heads", "intermediate_size")}
-    if name.startswith("biom_albert"):
-        size.add("encoder.initializer_range")
     budget = {"num_train_steps", "num_warmup_steps", "learning_rate", "seed"}
     bookkeeping = {"run.eval_every_steps", "run.save_checkpoints_steps", "run.parallel_parts"}
     allowed = size | budget | bookkeeping | set(COMMON) | {"generator_hidden_fraction"}
@@ -177,10 +175,31 @@ def test_the_report_says_what_is_shown_and_what_is_not(tmp_path):
     # Errors of 0 and of 1.155; what has one seed is compared with no other family.
     assert "| bio-lm | 9.5 |  |" in text and "| BioELECTRA |  | -9.5 |" in text
     assert "by 2 standard errors or more: bio-lm." in text
-    assert "It harms by 2 or more: BioM-ALBERT, equal FLOPs." in text
+    assert "Pretraining harms by 2 standard errors or more: BioM-ALBERT, equal FLOPs." in text
     assert "shows nothing of: BioELECTRA; PubMedBERT." in text
     assert "over seeds of fine-tuning alone: PubMedBERT." in text
     assert (tmp_path / "comparison.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_legend_of_all_families_is_inside_the_picture(tmp_path, monkeypatch):
+    records = [random("small", [0.5, 0.51, 0.52]), random("another", [0.5, 0.51, 0.52])]
+    for family in FAMILIES:
+        records += scored(family, [0.59, 0.60, 0.61])
+        records.append(
+            record("cost", family, turn=0, cpu_seconds_per_step=0.6, processor="2 cores of X")
+        )
+    drawn = []
+    monkeypatch.setattr(
+        "matplotlib.figure.Figure.savefig", lambda figure, *_, **__: drawn.append(figure)
+    )
+    families_report.write(records, tmp_path)
+    (figure,) = drawn
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    assert len(legend.get_texts()) == len(FAMILIES)
+    of_legend, of_figure = legend.get_window_extent(), figure.bbox
+    assert of_figure.x0 < of_legend.x0 < of_legend.x1 < of_figure.x1
+    assert of_figure.y0 < of_legend.y0 < of_legend.y1 < of_figure.y1
 
 
 @pytest.fixture
@@ -433,9 +452,14 @@ def test_the_cost_of_a_step_has_neither_evaluations_nor_checkpoints(tmp_path, mo
     assert "those of 4 cores of another cannot be compared" in compared.other_processor()
 
 
-def test_one_that_fails_keeps_no_other_from_its_turn(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("is_other", [True, False])
+def test_one_that_fails_keeps_no_other_from_its_turn(is_other, tmp_path, monkeypatch, capsys):
     """On another processor no CPU times are measured, and the rest is done."""
     turns = []
+
+    def cost(name, family, turn):
+        if name == "pubmedbert":
+            raise errors.UserError("this command ended with exit code 2: run_pretraining.py")
 
     def seed(self, name, family, rate, seed):
         turns.append((name, seed))
@@ -448,17 +472,22 @@ def test_one_that_fails_keeps_no_other_from_its_turn(tmp_path, monkeypatch, caps
         return 1e-3
 
     compared = compare_families.FamilyComparison(str(tmp_path))
-    cost = {"stage": "cost", "family": "biolm", "turn": 0, "settings": "", "processor": "another"}
-    compared.records.append(cost | {"cpu_seconds_per_step": 0.5})
+    measured = {"stage": "cost", "family": "biolm", "turn": 0, "settings": ""}
+    measured["processor"] = "another"
+    if is_other:
+        compared.records.append(measured | {"cpu_seconds_per_step": 0.5})
     monkeypatch.setattr(compared, "prepare", lambda examples: None)
+    monkeypatch.setattr(compared, "_cost", cost)
     monkeypatch.setattr(compared, "_learning_rate", search)
     monkeypatch.setattr(compare_families.FamilyComparison, "_seed", seed)
-    failed = "for bioelectra in the search, biolm with seed 0, biolm with seed 1: its error is"
+    failed = "bioelectra in the search, biolm with seed 0, biolm with seed 1. If a command"
+    failed = ": " + ("" if is_other else "pubmedbert in the measurement of its step, ") + failed
     with pytest.raises(errors.UserError, match=failed):
         compared.run(["bioelectra", "biolm", "pubmedbert"], seeds=2)
     assert turns == [("biolm", 0), ("pubmedbert", 0), ("biolm", 1), ("pubmedbert", 1)]
     said = capsys.readouterr().out
-    assert "CPU times of another, with which" in said and "exit code 137" in said
+    assert ("CPU times of another, with which" in said) == is_other
+    assert "exit code 1:" in said and "exit code 137" in said
 
 
 def test_a_processor_is_told_by_more_than_its_name():
