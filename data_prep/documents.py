@@ -212,11 +212,17 @@ def _add_steps(
         | beam.Reshuffle()
         | "Read"
         >> beam.FlatMap(input_units.read_input, reader=reader, partitions=partitions).with_outputs(
-            "problems", "of_pmc", main="rows"
+            "problems", "without_pmid", main="rows"
         )
     )
+    with_pmc_numbers = (
+        read.rows
+        | "ByPmid" >> beam.GroupByKey()
+        | "WithPmcNumbers" >> beam.FlatMap(versions.with_pmc_numbers, partitions=partitions)
+    )
     with_pmids = (
-        read.of_pmc
+        (read.without_pmid, with_pmc_numbers)
+        | "PmcRows" >> beam.Flatten()
         | "ByPmcNumber" >> beam.GroupByKey()
         | "WithPmids" >> beam.FlatMap(versions.with_pmids, partitions=partitions)
     )

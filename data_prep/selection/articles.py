@@ -135,9 +135,10 @@ class Candidate:
     Attributes:
       kind: "citation" (PubMed's), "abstract" or "body" (of a full text), or "deletion"; or one of
         `texts.KINDS`.
-      id: its name in the list of texts left out, such as "pmid:123#body".
-      key: the article's number, less than 2^64, the same in every file that has the article: only
-        the newest abstract and the newest body of a key are kept.
+      id: its name in the list of texts left out, such as "pmid:123#body"; that of a full text
+        changes if `versions.with_pmids` finds its PMID later.
+      key: the article's number, less than 2^64, the same in every file that has the article, but
+        for such a full text: only the newest abstract and the newest body of a key are kept.
       version: the version that PubMed gives it, from 1; 0 for the abstract or body of a full text;
         that abstract gives way to PubMed's.
       revised: the date of its last revision, as the number YYYYMMDD, or 0; 99999999 for a deletion.

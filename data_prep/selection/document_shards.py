@@ -115,6 +115,8 @@ def _name_by_pmid(
     columns = (rows[name][of_pmc].tolist() for name in ("row", "first", "texts", "key"))
     for row, first, count, pmid in zip(*columns, strict=True):
         id_, file, lacking = names[row]
+        if article_of(id_) == f"pmid:{pmid}":
+            continue
         suffix = id_.removeprefix(article_of(id_))
         names[row] = (f"pmid:{pmid}{suffix}", file, lacking)
         for text in range(first, first + count):

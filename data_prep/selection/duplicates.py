@@ -65,46 +65,46 @@ DUPLICATE = np.dtype(
 _ROUNDS = 64
 
 # The order of a text that is left out together with its copies.
-_LEFT_OUT = 0
+_LEFT_OUT = np.uint64(0)
 
 
-def order(from_pubmed: bool, number: int) -> int:
-    """Computes the rank of a text among its duplicates, of which the one of lowest rank is kept.
+def order(from_pubmed: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Computes the ranks of texts among their duplicates, of which the one of lowest rank is kept.
 
     PubMed's abstracts rank before PMC's texts, and smaller article numbers before greater ones: the
     first publication of an article that was published twice.
 
     Args:
-      from_pubmed: True if the text is PubMed's.
-      number: the article's PMID or PMC number, from 1 to 2^63 - 1.
+      from_pubmed: bool [texts], True if the text is PubMed's.
+      keys: uint64 [texts], the article's number, the field "key" of `versions.ROW`.
 
     Returns:
-      An int from 1 to 2^64 - 1, the field "order" of `ROW`.
+      uint64 [texts], the field "order" of `ROW`.
     """
-    return (not from_pubmed) << 63 | number
+    top = np.uint64(1 << 63)
+    return np.where(from_pubmed, np.uint64(0), top) | (keys & (top - np.uint64(1)))
 
 
-def rows(words: np.ndarray, order: int, unit: int, row: int) -> np.ndarray:
+def rows(words: np.ndarray, unit: int, row: int) -> np.ndarray:
     """Makes a text's rows, by which duplicates are found: one for each band of its signature.
 
     Args:
       words: uint64 [words], from `fingerprints.words`.
-      order: the text's rank, from the function `order`; the similar text of lowest rank is kept,
-        and of equal ranks that with the smaller (unit, row).
       unit, row: the caller's numbers for the text, each less than 2^32.
 
     Returns:
       ROW [6], a structured array with a row for each band and the fields "key" (uint64, the hash of
-      a band), "text" (uint64, the hash of all words), "order" (uint64), "unit", "row" (uint32) and
-      "sketch" (uint64 [4], 2 bits of each slot of the signature). ROW [1] if the text has fewer
-      words than a shingle (5): then only texts with the same words equal it, and its sketch is 0.
+      a band), "text" (uint64, the hash of all words), "order" (uint64, 0, in place of what the
+      function `order` computes), "unit", "row" (uint32) and "sketch" (uint64 [4], 2 bits of each
+      slot of the signature). ROW [1] if the text has fewer words than a shingle (5): then only
+      texts with the same words equal it, and its sketch is 0.
     """
     signature = fingerprints.signature(words)
     keys = fingerprints.band_keys(signature)
     text = fingerprints.text_hash(words)
     made = np.zeros(max(keys.size, 1), ROW)
     made["key"] = keys if keys.size else text
-    made["text"], made["order"], made["unit"], made["row"] = text, order, unit, row
+    made["text"], made["unit"], made["row"] = text, unit, row
     if signature.size:
         made["sketch"] = _sketch(signature)
     return made
@@ -259,10 +259,12 @@ def band_rows(
     unit, blocks = group
     rows = np.frombuffer(b"".join(blocks), versions.ROW)
     bands = unit_files.load(unit_files.unit_file(work, unit, "bands.npy"))
-    kept = versions.texts_of(rows[rows["reason"] == 0])
-    left_out = versions.texts_of(rows[np.isin(rows["reason"], versions.OF_COPIES)])
-    bands["order"][np.isin(bands["row"], left_out)] = _LEFT_OUT
-    bands = bands[np.isin(bands["row"], np.concatenate([kept, left_out]))]
+    rows = rows[(rows["reason"] == 0) | np.isin(rows["reason"], versions.OF_COPIES)]
+    rows = rows[np.argsort(rows["row"])]
+    texts = versions.texts_of(rows)
+    bands = bands[np.isin(bands["row"], texts)]
+    orders = np.where(rows["reason"] == 0, order(rows["version"] > 0, rows["key"]), _LEFT_OUT)
+    bands["order"] = orders.repeat(rows["texts"])[np.searchsorted(texts, bands["row"])]
     yield from row_groups.grouped(bands, bands["key"] % partitions)
 
 

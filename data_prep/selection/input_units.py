@@ -83,8 +83,9 @@ def read_input(
 
     Yields:
       Pairs of a partition's number and its `versions.ROW`s as bytes; as a Beam `TaggedOutput` named
-      "of_pmc", such pairs of the rows with a PMC number, by which they are divided; and each
-      problem, a sentence, as one named "problems". A bad file is such a problem and no error.
+      "without_pmid", such pairs of the full texts that have a PMC number, by which they are
+      divided, and no PMID; and each problem, a sentence, as one named "problems". A bad file is
+      such a problem and no error.
 
     Raises:
       DataError: the input has more than 65,536 units.
@@ -101,10 +102,10 @@ def read_input(
         yield pvalue.TaggedOutput("problems", messages.problem(problem))
     for unit in unit_files.units_of_input(index, content):
         rows = unit_files.load(unit_files.unit_file(reader.work, unit, "rows.npy"))
-        of_pmc = rows["pmcid"] > 0
-        yield from row_groups.grouped(rows[~of_pmc], rows["key"][~of_pmc] % partitions)
-        for group in row_groups.grouped(rows[of_pmc], rows["pmcid"][of_pmc] % partitions):
-            yield pvalue.TaggedOutput("of_pmc", group)
+        without = (rows["pmcid"] > 0) & (rows["key"] >= articles.NO_PMID)
+        yield from row_groups.grouped(rows[~without], rows["key"][~without] % partitions)
+        for group in row_groups.grouped(rows[without], rows["pmcid"][without] % partitions):
+            yield pvalue.TaggedOutput("without_pmid", group)
 
 
 @rare_garbage_collection()
@@ -254,15 +255,8 @@ def _write_unit(
 ) -> None:
     rows["unit"] = unit
     write_shard(unit_files.unit_file(work, unit, "tfrecord"), (d.serialize() for d in documents))
-    keys = np.repeat(rows["key"], rows["texts"]).tolist()
-    from_pubmed = np.repeat(rows["version"] > 0, rows["texts"]).tolist()
     bands = [
-        duplicates.rows(
-            fingerprints.words(" ".join(document.sentences)),
-            duplicates.order(from_pubmed[text], keys[text] & (1 << 63) - 1),
-            unit,
-            text,
-        )
+        duplicates.rows(fingerprints.words(" ".join(document.sentences)), unit, text)
         for text, document in enumerate(documents)
     ]
     bands = np.concatenate([np.zeros(0, duplicates.ROW), *bands])

@@ -7,8 +7,8 @@ names count as older than those; among them the later date of revision wins, the
 
 The abstract inside of a full text stands in for PubMed's where PubMed has none. PubMed's statements
 on an article (that it was withdrawn or retracted, its language, its types), and that a benchmark
-has it, hold for all of its texts. A full text that lacks a PMID has that of the citation with its
-PMC number.
+has it, hold for all of its texts. A full text that lacks a PMID has that of the citation whose
+newest version has its PMC number.
 """
 
 from __future__ import annotations
@@ -58,29 +58,59 @@ OF_COPIES = [VERDICTS.index(reason) for reason in articles.REASONS_OF_COPIES]
 _AGE = ("row", "unit", "revised", "number", "year", "version")
 
 
+def with_pmc_numbers(
+    group: tuple[int, Iterable[bytes]], partitions: int
+) -> Iterator[tuple[int, bytes]]:
+    """Finds the PMC numbers of articles that have a PMID, a step of the pipeline.
+
+    That of the newest version counts, since PubMed corrects them; of an article that PubMed has
+    withdrawn, that of its newest deleted version.
+
+    Args:
+      group: the number of a partition by article, and all of its `ROW`s as bytes but for those of
+        full texts with a PMC number and no PMID.
+      partitions: the number of partitions that the rows are divided among, by PMC number.
+
+    Yields:
+      Pairs of the number of a partition by PMC number, and `ROW`s as bytes, one for each article,
+      with its verdict as `newest` gives it.
+    """
+    rows = newest(np.frombuffer(b"".join(group[1]), ROW))
+    rows = rows[(rows["pmcid"] > 0) & (rows["reason"] != _SUPERSEDED)]
+    rows = rows[np.lexsort([*_age(rows), rows["key"]])]
+    rows = rows[np.append(rows["key"][1:] != rows["key"][:-1], np.ones(min(1, rows.size), bool))]
+    yield from row_groups.grouped(rows, rows["pmcid"] % partitions)
+
+
 def with_pmids(group: tuple[int, Iterable[bytes]], partitions: int) -> Iterator[tuple[int, bytes]]:
     """Gives full texts without a PMID that of their PMC number, a step of the pipeline.
 
-    A PMC number's PMID is the one in the newest version that has both, mostly PubMed's citation.
+    If several PMIDs have one PMC number, that of the newest version counts, and of a deleted one
+    only if all are.
 
     Args:
-      group: the number of a partition by PMC number, and as bytes all `ROW`s whose "pmcid" is in
-        it.
+      group: the number of a partition by PMC number, and as bytes the `ROW`s of the full texts with
+        a PMC number in it and no PMID, and what `with_pmc_numbers` found for it.
       partitions: the number of partitions that the rows are divided among, by article.
 
     Yields:
-      Pairs of the number of a partition by article, and its `ROW`s as bytes. The "key" of a full
-      text without a PMID is now the PMID of its PMC number, if there is one.
+      Pairs of the number of a partition by article, and the `ROW`s of those full texts as bytes.
+      Their "key" is now the PMID of their PMC number, if there is one.
     """
     rows = np.frombuffer(b"".join(group[1]), ROW)
-    rows = rows[np.lexsort([rows[name] for name in _AGE])]
+    rows = rows[np.lexsort(_age(rows))]
     has_pmid = rows["key"] < articles.NO_PMID
-    keys, pmcids = rows["key"].tolist(), rows["pmcid"].tolist()
     # The newest comes last.
-    pmids = {pmcids[index]: keys[index] for index in np.flatnonzero(has_pmid)}
-    for index in np.flatnonzero(~has_pmid):
-        rows["key"][index] = pmids.get(pmcids[index], keys[index])
+    pmids = dict(zip(rows["pmcid"][has_pmid].tolist(), rows["key"][has_pmid].tolist(), strict=True))
+    rows = rows[~has_pmid]
+    keys = zip(rows["pmcid"].tolist(), rows["key"].tolist(), strict=True)
+    rows["key"] = [pmids.get(pmcid, key) for pmcid, key in keys]
     yield from row_groups.grouped(rows, rows["key"] % partitions)
+
+
+def _age(rows: np.ndarray) -> list[np.ndarray]:
+    """Returns keys by which `np.lexsort` puts the newest last, and deleted versions first."""
+    return [*(rows[name] for name in _AGE), rows["reason"] != _DELETED]
 
 
 def newest(rows: np.ndarray) -> np.ndarray:

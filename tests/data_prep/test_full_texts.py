@@ -43,3 +43,22 @@ def test_a_full_text_without_a_pmid_goes_with_the_citation_of_its_pmc_number(
     inputs.append(article_set(tmp_path / "pubmed21n0002.xml", deletion))
     withdrawn = dict.fromkeys([(f"pmid:{pmid}", source), abstract, body], "deleted")
     assert result() == ({"pmid:4": source}, withdrawn)
+
+
+def test_of_two_copies_that_with_the_smaller_pmid_stays(tmp_path):
+    """Also where only PubMed's citation tells the PMID of the one."""
+    number = "<ArticleIdList><ArticleId IdType='pmc'>PMC77</ArticleId></ArticleIdList>"
+    citation = article(5, "one", "").replace(
+        "</PubmedArticle>", f"<PubmedData>{number}</PubmedData></PubmedArticle>"
+    )
+    pmid = '<article-id pub-id-type="pmid">900</article-id>'
+    other = PMC_COPY.replace("77", "78").replace("</article-id>", f"</article-id>{pmid}")
+    (tmp_path / "a.nxml").write_text(other)
+    (tmp_path / "b.nxml").write_text(PMC_COPY)
+    inputs = [
+        str(tmp_path / "a.nxml"),
+        str(tmp_path / "b.nxml"),
+        article_set(tmp_path / "pubmed21n0001.xml", citation),
+    ]
+    make(inputs, tmp_path / "out")
+    assert {d.id for d in read_documents(tmp_path / "out")} == {"pmid:5", "pmid:5#body"}

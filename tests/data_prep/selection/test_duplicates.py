@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 
 from data_prep.readers import input_files, pubmed
-from data_prep.selection import duplicates, fingerprints
+from data_prep.selection import articles, duplicates, fingerprints
 
 
 def read(articles):
@@ -20,13 +20,16 @@ def read(articles):
     return texts
 
 
+def ranked_rows(words, order, unit, row):
+    made = duplicates.rows(words, unit, row)
+    made["order"] = order
+    return made
+
+
 def rows_of(texts):
     """Makes the rows of PubMed abstracts, each known by (0, its PMID)."""
     return np.concatenate(
-        [
-            duplicates.rows(fingerprints.words(text), duplicates.order(True, pmid), 0, pmid)
-            for pmid, text in texts.items()
-        ]
+        [ranked_rows(fingerprints.words(text), pmid, 0, pmid) for pmid, text in texts.items()]
     )
 
 
@@ -59,7 +62,7 @@ def jaccard(one, other):
 
 def found_in(texts):
     """Returns {index: (index of the better one, exact)} of some texts, the first the best."""
-    rows = [duplicates.rows(fingerprints.words(t), i, 0, i) for i, t in enumerate(texts)]
+    rows = [ranked_rows(fingerprints.words(t), i, 0, i) for i, t in enumerate(texts)]
     result = duplicates.find(np.concatenate(rows))
     return {int(f["row"]): (int(f["better_row"]), bool(f["exact"])) for f in result}
 
@@ -92,8 +95,8 @@ def test_detection_by_similarity(words):
         for unit, original in enumerate(long):
             copy = edited(original, target, rng)
             exact.append(jaccard(original, copy))
-            rows.append(duplicates.rows(original, 0, unit, 0))
-            rows.append(duplicates.rows(copy, 1, unit, 1))
+            rows.append(ranked_rows(original, 0, unit, 0))
+            rows.append(ranked_rows(copy, 1, unit, 1))
         result = len(duplicates.find(np.concatenate(rows))) / len(long)
         chances = probability(np.array(exact))
         print(
@@ -158,15 +161,15 @@ def test_rows_that_come_twice_change_nothing(rows):
 def test_the_better_one_stays():
     text = "Protein kinase inhibitors in the treatment of chronic lymphocytic leukaemia: a review."
     words = fingerprints.words(text)
-    places = {
-        "pubmed later": (duplicates.order(True, 300), 1),
-        "pmc": (duplicates.order(False, 5), 2),
-        "pubmed": (duplicates.order(True, 20), 3),
-    }
-    rows = [duplicates.rows(words, order, 0, row) for order, row in places.values()]
+    keys = np.array([5, 300, articles.NO_PMID | 4, 20], np.uint64)
+    orders = duplicates.order(np.array([False, True, False, True]), keys)
+    # PubMed's before PMC's, and of each the smaller PMID; one without a PMID is the last.
+    assert np.argsort(orders).tolist() == [3, 1, 0, 2]
+    rows = [ranked_rows(words, order, 0, row) for row, order in enumerate(orders)]
     result = duplicates.find(np.concatenate(rows))
-    assert [(f["row"], f["better_row"], f["exact"]) for f in result] == [(1, 3, 1), (2, 3, 1)]
-    assert duplicates.order(True, 2**40) < duplicates.order(False, 1) < 2**64
+    assert [(f["row"], f["better_row"], f["exact"]) for f in result] == [
+        (row, 3, 1) for row in range(3)
+    ]
 
 
 def test_a_text_that_only_a_dropped_one_resembles_stays():
@@ -190,7 +193,7 @@ def test_short_and_empty_texts_are_only_ever_the_same():
 def test_huge_buckets(words):
     """200,000 times one sentence, and 20,000 texts of one key that are all unlike."""
     sentence = fingerprints.words("An abstract is not available for this article.")
-    one = duplicates.rows(sentence, 7, 0, 0)
+    one = duplicates.rows(sentence, 0, 0)
     rows = np.tile(one, 200_000)
     rows["row"] = np.repeat(np.arange(200_000), one.size)
     result = duplicates.find(rows)
@@ -222,7 +225,7 @@ def test_rows_are_the_same_in_another_process(said_in_new_processes):
         "from data_prep.selection import duplicates as d\n"
         "from data_prep.selection import fingerprints as f\n"
         "w = f.words('Effects of TNF-α and IL-2 on naïve T cells, in vitro: a study.')\n"
-        "print(d.rows(w, 1, 2, 3).tobytes().hex())\n"
+        "print(d.rows(w, 2, 3).tobytes().hex())\n"
     )
     assert len(said_in_new_processes(program)) == 1
 

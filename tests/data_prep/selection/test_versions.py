@@ -4,7 +4,7 @@ import random
 import numpy as np
 import pytest
 
-from data_prep.selection import articles, versions
+from data_prep.selection import articles, row_groups, versions
 
 ROWS = itertools.count()
 
@@ -121,26 +121,75 @@ def test_what_is_left_out_still_stands_for_its_article():
     ]
 
 
+def linked(with_pmid, pmcids, partitions=1):
+    """Returns {PMC number: key} of full texts without a PMID, by all steps of the pipeline."""
+
+    def divided(step, rows):
+        groups = row_groups.grouped(rows, rows[step["by"]] % partitions)
+        for partition, block in groups:
+            for to, given in step["of"]((partition, [block]), partitions):
+                given = np.frombuffer(given, versions.ROW)
+                assert set((given[step["to"]] % partitions).tolist()) == {to}
+                yield given
+
+    inside = {"version": 0, "edition": (0, 0)}
+    without = [
+        row(articles.NO_PMID | pmcid, pmcid=pmcid, body=body, **inside)
+        for pmcid in pmcids
+        for body in (True, False)
+    ]
+    by_article = {"of": versions.with_pmc_numbers, "by": "key", "to": "pmcid"}
+    found = divided(by_article, np.array(with_pmid, versions.ROW))
+    by_number = {"of": versions.with_pmids, "by": "pmcid", "to": "key"}
+    rows = np.concatenate([np.array(without, versions.ROW), *found])
+    given = np.concatenate(list(divided(by_number, rows)))
+    # Nothing else comes out, and each once.
+    assert sorted(given["row"].tolist()) == [x[6] for x in without]
+    keys = {(int(x["pmcid"]), int(x["key"])) for x in given}
+    assert len(keys) == len(pmcids)
+    return dict(keys)
+
+
 @pytest.mark.parametrize("partitions", [1, 2, 7])
 def test_a_full_text_without_a_pmid_has_that_of_its_pmc_number(partitions):
     """It is the newest citation's, in whatever order the rows come."""
-    without, alone = articles.NO_PMID | 77, articles.NO_PMID | 78
-    inside = {"version": 0, "edition": (0, 0)}
-    rows = [
-        row(without, pmcid=77, **inside),
+    citations = [
         row(6, edition=(21, 2), pmcid=77),
         row(5, edition=(21, 1), pmcid=77),
-        row(9, pmcid=79, **inside),
-        row(alone, pmcid=78, **inside),
-        row(without, pmcid=77, body=True, **inside),
+        row(9, version=0, edition=(0, 0), pmcid=79),
+        row(8, edition=(21, 3)),
     ]
-    blocks = [np.array([x], versions.ROW).tobytes() for x in rows]
-    keys = {}
-    for partition, block in versions.with_pmids((0, blocks), partitions):
-        for given in np.frombuffer(block, versions.ROW):
-            assert int(given["key"]) % partitions == partition
-            keys[int(given["row"])] = int(given["key"])
-    assert [keys[x[6]] for x in rows] == [6, 6, 5, 9, alone, 6]
+    alone = articles.NO_PMID | 78
+    for order in (citations, citations[::-1]):
+        assert linked(order, [77, 78, 79], partitions) == {77: 6, 78: alone, 79: 9}
+
+
+@pytest.mark.parametrize("reason", ["retracted", "language", "excluded_by_id", "without_text"])
+def test_a_citation_that_is_left_out_still_gives_its_pmid(reason):
+    assert linked([row(5, pmcid=77, reason=reason)], [77]) == {77: 5}
+
+
+def test_the_pmc_number_is_that_of_the_newest_version():
+    """PubMed corrected PMID 5's number, which had been that of another article."""
+    first, second = row(5, edition=(21, 1), pmcid=50), row(5, edition=(21, 2), pmcid=60)
+    own = articles.NO_PMID | 50
+    assert linked([first, second], [50, 60]) == {50: own, 60: 5}
+    assert linked([second, first], [50, 60]) == {50: own, 60: 5}
+    assert linked([first, row(5, edition=(21, 2))], [50]) == {50: own}
+    # Version 2 was withdrawn, so version 1 counts.
+    withdrawn = [row(5, 2, (21, 1), pmcid=60), row(5, 2, (21, 2), deleted=True)]
+    assert linked([first, *withdrawn], [50]) == {50: 5}
+
+
+def test_a_deleted_citation_gives_its_pmid_only_where_no_other_does():
+    deleted = [row(6, edition=(21, 2), pmcid=50), row(6, edition=(21, 3), deleted=True)]
+    assert linked(deleted, [50]) == {50: 6}
+    assert linked([*deleted, row(5, edition=(21, 1), pmcid=50)], [50]) == {50: 5}
+    # Its number had been corrected before.
+    assert linked([row(6, edition=(21, 1), pmcid=40), *deleted], [40, 50]) == {
+        40: articles.NO_PMID | 40,
+        50: 6,
+    }
 
 
 def test_a_plain_reading_of_the_rule_agrees():
