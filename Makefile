@@ -27,7 +27,8 @@ demo: .venv/installed  ## PubMed XML to a pretrained and fine-tuned encoder, in 
 PYTEST = $(BIN)/python -m pytest --durations=10 --dist=loadfile --no-loadscope-reorder \
 	--numprocesses=$$($(BIN)/python -c 'import os; print(os.cpu_count() * 3 // 2)')
 
-test: check .venv-tpu/installed  ## Lint and every test, with one run of the whole pipeline on a slice
+# Types are a test, too, which runs beside others.
+test: lint .venv/installed-test .venv-tpu/installed  ## Lint and every test
 	@$(PYTEST) --ignore-glob='*_on_tpu.py'
 	@$(PYTEST) --dist=worksteal --numprocesses=$$(nproc) tests/tfbio/*/*_on_tpu.py
 
@@ -63,10 +64,12 @@ format: .venv-lint/installed  ## ruff, which rewrites what it can
 	@$(PIP) -e '.[data,report]'
 	@touch $@
 
-.venv/installed-test: .venv/installed
-	@echo "Installing what the tests need into .venv (about 1 minute) ..."
-	@$(PIP) -e '.[docs,test]'
-	@touch $@
+# Not after .venv/installed: to resolve all requirements twice takes half a minute.
+.venv/installed-test: setup.cfg constraints.txt
+	@echo "Installing tfbio and what the tests need into .venv (about 4 minutes) ..."
+	@$(PYTHON) -m venv .venv
+	@$(PIP) -e '.[data,report,docs,test]'
+	@touch .venv/installed $@
 
 .venv/installed-docs: .venv/installed
 	@echo "Installing what the site needs into .venv (about 1 minute) ..."

@@ -18,6 +18,7 @@ from benchmarks.hugging_face_step import Masked
 from benchmarks.pretraining_shapes import SHAPES, TRIAL
 from data_prep import examples
 from data_prep.running import pipeline
+from tests.pretraining_runs import eagerly
 from tests.test_hugging_face_mlm import SIZE, SPECIAL
 from tfbio.base import config
 from tfbio.objectives import objective_cost, pretrainer
@@ -151,9 +152,9 @@ def test_our_engine_computes_in_the_format(documents_folder, vocab_file, tmp_pat
     here = tf.distribute.OneDeviceStrategy("/cpu:0")
     monkeypatch.setattr(distribution, "make_strategy", lambda **options: here)
     for precision in pretraining.PRECISIONS:
-        with own_policy():
+        with own_policy(), eagerly():
             train = pretraining.tfbio_engine(SHAPES[TRIAL], tmp_path, precision)
-        sequences, tokens = train(2)
+            sequences, tokens = train(2)
         assert sequences == 8 and 900 < tokens <= 8 * 128
         assert made[-1].model.discriminator_dense.compute_dtype == precision
 

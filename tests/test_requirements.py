@@ -112,7 +112,7 @@ def test_make_installs_what_each_target_needs(target):
         capture_output=True,
         text=True,
     ).stdout
-    assert re.search(r"pip install .* -e '\.\[data,report\]'", lines)
+    assert re.search(r"pip install .* -e '\.\[data,report[],]", lines)
 
 
 def test_the_stand_in_is_the_tensorflow_of_constraints(stand_in, setup_cfg, constraints):

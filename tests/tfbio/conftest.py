@@ -12,7 +12,7 @@ import tf_keras as keras
 from data_prep import sentence_roles
 from data_prep.sentences import vocabulary_training
 from tests import made_once, task_types
-from tests.pretraining_runs import eagerly, small_settings
+from tests.pretraining_runs import eagerly, of_one_layer, small_settings
 from tfbio.base import json_files
 from tfbio.base.manifests import read_manifest
 from tfbio.base.shards import read_shard
@@ -65,22 +65,38 @@ def bfloat16():
 
 
 @pytest.fixture(scope="session")
-def pretrained(examples_folder, cpu, tmp_path_factory):
-    """The folder of a pretraining run of two steps."""
-    settings = dataclasses.replace(
-        small_settings(examples_folder),
-        train_batch_size=8,
-        num_train_steps=2,
-        num_warmup_steps=1,
-        learning_rate=PretrainingConfig.learning_rate,
-        run=PretrainingRun(num_eval_batches=1),
-    )
+def pretrain(examples_folder, cpu, tmp_path_factory):
+    """Makes the folder of a pretraining run of two steps, once for each name."""
 
-    def make(folder):
-        with eagerly():
-            pretraining.pretrain(settings, [str(examples_folder)], str(folder / "model"), cpu)
+    def pretrain(settings, name):
+        settings = dataclasses.replace(
+            settings,
+            train_batch_size=8,
+            num_train_steps=2,
+            num_warmup_steps=1,
+            learning_rate=PretrainingConfig.learning_rate,
+            run=PretrainingRun(num_eval_batches=1),
+        )
 
-    return str(made_once.folder(tmp_path_factory, "pretrained", make) / "model")
+        def make(folder):
+            with eagerly():
+                pretraining.pretrain(settings, [str(examples_folder)], str(folder / "model"), cpu)
+
+        return str(made_once.folder(tmp_path_factory, name, make) / "model")
+
+    return pretrain
+
+
+@pytest.fixture(scope="session")
+def pretrained(examples_folder, pretrain):
+    """The folder of a pretraining run of two steps, with an encoder of two layers."""
+    return pretrain(small_settings(examples_folder), "pretrained")
+
+
+@pytest.fixture(scope="session")
+def pretrained_layer(examples_folder, pretrain):
+    """The same with an encoder of one layer, of which fine-tuning has half as much to trace."""
+    return pretrain(of_one_layer(small_settings(examples_folder)), "pretrained_layer")
 
 
 @pytest.fixture(scope="session")

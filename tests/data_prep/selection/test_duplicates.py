@@ -8,16 +8,7 @@ import scipy.stats
 
 from data_prep.readers import input_files, pubmed
 from data_prep.selection import articles, duplicates, fingerprints
-
-
-def read(articles):
-    """Returns the first abstracts of each shipped file, newest versions only: {pmid: text}."""
-    texts = {}
-    for path in input_files.shipped_files(".xml.gz"):
-        result = (citation for citation in pubmed.read_citations(path) if citation.sections)
-        for citation in itertools.islice(result, articles):
-            texts[int(citation.pmid)] = " ".join(text for *_, text in citation.sections)
-    return texts
+from tests import shipped_citations
 
 
 def ranked_rows(words, order, unit, row):
@@ -35,8 +26,13 @@ def rows_of(texts):
 
 @pytest.fixture(scope="module")
 def citations():
-    """Returns 3,000 abstracts."""
-    return read(1500)
+    """The first 1,500 abstracts of each shipped file, newest versions only: {pmid: text}."""
+    texts = {}
+    for path in input_files.shipped_files(".xml.gz"):
+        result = (citation for citation in pubmed.read_citations(path) if citation.sections)
+        for citation in itertools.islice(result, 1500):
+            texts[int(citation.pmid)] = " ".join(text for *_, text in citation.sections)
+    return texts
 
 
 @pytest.fixture(scope="module")
@@ -231,10 +227,14 @@ def test_rows_are_the_same_in_another_process(said_in_new_processes):
 
 
 @pytest.mark.slow
-def test_what_real_abstracts_yield():
-    texts = read(None)
-    words = {pmid: fingerprints.words(text) for pmid, text in texts.items()}
-    result = duplicates.find(rows_of(texts))
+def test_what_real_abstracts_yield(tmp_path_factory):
+    words = {}
+    for citation in shipped_citations.read(tmp_path_factory):
+        if citation.sections:
+            text = " ".join(text for *_, text in citation.sections)
+            words[int(citation.pmid)] = fingerprints.words(text)
+    rows = [ranked_rows(of_text, pmid, 0, pmid) for pmid, of_text in words.items()]
+    result = duplicates.find(np.concatenate(rows))
     pairs = {(int(f["better_row"]), int(f["row"])): bool(f["exact"]) for f in result}
     # Read: a journal's two languages, the same words printed twice.
     assert pairs[(33383019, 34088475)] and pairs[(402568, 402569)]

@@ -21,6 +21,11 @@ SETTINGS = FinetuningConfig(
 )
 
 
+@pytest.fixture(scope="session")
+def pretrained(pretrained_layer):
+    return pretrained_layer
+
+
 @pytest.fixture(scope="module")
 def run(roles_folder, pretrained, cpu):
     """Fine-tunes into a folder."""

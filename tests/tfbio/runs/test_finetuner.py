@@ -68,7 +68,9 @@ def test_the_learning_rate_follows_the_schedule(schedule, expected, pretrained, 
 @pytest.mark.parametrize("devices", ["cpu", "two_devices"])
 def test_every_variable_gets_the_share_of_its_layer(devices, pretrained, request):
     strategy = request.getfixturevalue(devices)
-    encoder_config = checkpoint_settings.read_encoder_config(pretrained)
+    encoder_config = dataclasses.replace(
+        checkpoint_settings.read_encoder_config(pretrained), num_hidden_layers=2
+    )
     task_type = Classification("abcde", Classification.Settings(text_head="tanh"))
     made = finetuner.Finetuner(SETTINGS, encoder_config, task_type, 0, 4, strategy)
     share, encoder = made.optimizer.lr_multiplier, made.model.encoder

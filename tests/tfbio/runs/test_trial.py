@@ -38,6 +38,7 @@ SETTINGS = {
     "run.save_checkpoints_steps": 2,
 }
 EVALUATED = r"^seed 0 \| step (\d+) \|"
+BFLOAT16 = {"run.precision": "bfloat16"}
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +64,9 @@ def run(command):
 @pytest.fixture(scope="module")
 def undisturbed(command, tmp_path_factory):
     folder = tmp_path_factory.mktemp("trial") / "undisturbed"
-    done = run(command(folder))
+    done = run(command(folder, **BFLOAT16))
     assert done.returncode == 0, done.stderr
+    assert "in bfloat16" in done.stdout
     return folder
 
 
@@ -124,7 +126,7 @@ def test_a_trial_that_is_stopped_at_any_time_ends_with_the_same_bits(
     program.write_text(SIGNAL_BEHIND_A_CHECKPOINT)
     continued = 0
     for step, sent in ((26, signal.SIGKILL), (38, signal.SIGTERM), (50, signal.SIGINT)):
-        stopped = run_in(program, [step, int(sent), *command(folder)[1:]])
+        stopped = run_in(program, [step, int(sent), *command(folder, **BFLOAT16)[1:]])
         assert not (folder / "trial_0").exists() and not (folder / "scores.json").exists()
         if sent == signal.SIGKILL:
             assert stopped.returncode == -signal.SIGKILL
@@ -137,7 +139,7 @@ def test_a_trial_that_is_stopped_at_any_time_ends_with_the_same_bits(
         continued = step
 
     # As it predicts; the newest checkpoint is then of the end.
-    again = command(folder, **{"run.save_checkpoints_steps": 70})
+    again = command(folder, **BFLOAT16, **{"run.save_checkpoints_steps": 70})
     program = tmp_path / "ended.py"
     program.write_text(ENDED_AS_IT_PREDICTS)
     stopped = run_in(program, [int(signal.SIGKILL), *again[1:]])
@@ -184,24 +186,6 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-def test_in_bfloat16_too_a_trial_that_is_killed_ends_with_the_same_bits(command, tmp_path):
-    changes = {"run.precision": "bfloat16", "num_train_epochs": 2}
-    whole, folder = tmp_path / "whole", tmp_path / "out"
-    program = tmp_path / "signalled.py"
-    program.write_text(SIGNAL_BEHIND_A_CHECKPOINT)
-    done = run(command(whole, **changes))
-    assert "in bfloat16" in done.stdout, done.stderr
-    words = [16, int(signal.SIGKILL), *command(folder, **changes)[1:]]
-    assert run_in(program, words).returncode == -signal.SIGKILL
-    done = run(command(folder, **changes))
-    assert_continues(done.stdout, 16, evaluated=24)
-    assert_same_trials(whole, folder)
-    one, other = (
-        dict(curves.read(x / "logs" / "trial_0" / "train")["loss"]) for x in (whole, folder)
-    )
-    assert len(one) == 24 and one == other
-
-
 # --- Several workers -----------------------------------------------------------------------------
 
 
@@ -243,12 +227,10 @@ def test_two_workers_fine_tune_as_one(alone, together):
 
 
 @pytest.mark.slow
-def test_workers_that_are_stopped_go_on_with_the_same_bits(command, tmp_path):
-    """Compares with workers that nobody stops, with dropout."""
-    undisturbed, folder = tmp_path / "undisturbed", tmp_path / "out"
-    (code, _, error), _ = Workers(command(undisturbed), undisturbed).end()
-    assert code == 0, error
-    words = command(folder)
+def test_workers_that_are_stopped_go_on_with_the_same_bits(command, together, tmp_path):
+    """Compares with workers that nobody stops."""
+    undisturbed, folder = together[0], tmp_path / "out"
+    words = command(folder, **NO_DROPOUT)
     workers = Workers(words, folder)
     workers.send_after_step(24, signal.SIGTERM, EVALUATED)
     (code, said, error), (other_code, _, _) = workers.end()
