@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import importlib.util
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -40,9 +41,11 @@ _IDLE = ("tagger", "morphologizer", "attribute_ruler", "lemmatizer", "ner", "ent
 # turns the tokenizer's cache off, and takes a third longer.)
 _MOST_WORDS = 1_000_000
 
-# Characters that a pipeline reads at once, several times the longest abstract's: pysbd's time for a
-# character doubles from 1,500 to 10,000 characters (10 to 18 microseconds), to 53 at 40,000.
+# Characters that a pipeline reads at once, several times the longest abstract's.
 _PIECE = 10_000
+# The same for pysbd's rules, whose time grows with the square of the number of sentences: 10,000
+# characters of "No. No. No." would take minutes.
+_PIECE_OF_RULES = 2_000
 
 _WHITE_SPACE = re.compile(r"\s")
 
@@ -91,26 +94,25 @@ def load(name: str) -> Splitter:
       UsageError: the package is not a spaCy pipeline that splits sentences.
     """
     if name == ALWAYS_INSTALLED:
-        find = _pysbd()
-        return lambda texts: (senter.cut(text, _starts(find, text)) for text in texts)
+        return lambda texts: (
+            senter.cut(text, _starts(_pysbd, text, _PIECE_OF_RULES)) for text in texts
+        )
     nlp = _pipeline(name)
     if senter.can_read(nlp):
         return senter.Senter(nlp).split
     return lambda texts: _split_texts(name, nlp, texts)
 
 
-def _pysbd() -> _Boundaries:
-    """Returns a function that finds where sentences begin by pysbd's rules, without spaCy."""
+def _pysbd(text: str) -> list[int]:
+    """Finds where sentences begin by pysbd's rules, without spaCy."""
     import pysbd
 
+    # A new one for each text, since it keeps the text that it reads, and threads may read several.
     segmenter = pysbd.Segmenter(language="en", clean=False, char_span=True)
-
-    def find(text: str) -> list[int]:
-        # pysbd ends a sentence at every end of a line, and lines of plain text may be broken there.
-        one_line = _WHITE_SPACE.sub(" ", text)
-        return [span.start for span in segmenter.segment(one_line)]
-
-    return find
+    # pysbd ends a sentence at every end of a line, and lines of plain text may be broken there.
+    spans = segmenter.segment(_WHITE_SPACE.sub(" ", text))
+    # It finds a sentence twice where the text has characters that it uses itself, such as U+222F.
+    return list(itertools.accumulate((span.start for span in spans), max))
 
 
 def _pipeline(name: str) -> spacy.Language:
@@ -151,10 +153,11 @@ def _split_texts(name: str, nlp: spacy.Language, texts: Iterable[str]) -> Iterat
 
     In batches, which `Language.pipe` would make, a text's boundaries could depend on its batch.
     """
+    piece = _PIECE_OF_RULES if name == "scispacy" else _PIECE
     for text in texts:
         if len(nlp.vocab.strings) > _MOST_WORDS:
             nlp = _pipeline(name)
-        yield senter.cut(text, _starts(_spacy(nlp), text))
+        yield senter.cut(text, _starts(_spacy(nlp), text, piece))
 
 
 def _spacy(nlp: spacy.Language) -> _Boundaries:
@@ -162,18 +165,18 @@ def _spacy(nlp: spacy.Language) -> _Boundaries:
     return lambda text: [sentence.start_char for sentence in nlp(text).sents]
 
 
-def _starts(find: _Boundaries, text: str) -> list[int]:
+def _starts(find: _Boundaries, text: str, piece: int) -> list[int]:
     """Returns the characters at which the sentences of a text begin, but for the first.
 
-    A text longer than `_PIECE` is read in parts. The end of a part is no end of a sentence: the
+    A text longer than a piece is read in parts. The end of a part is no end of a sentence: the
     next part begins with the last sentence of the one before.
     """
     starts: list[int] = []
     begin = 0
     while begin < len(text):
         end = len(text)
-        if end - begin > _PIECE:
-            end = text.rfind(" ", begin + 1, begin + _PIECE) + 1 or begin + _PIECE
+        if end - begin > piece:
+            end = text.rfind(" ", begin + 1, begin + piece) + 1 or begin + piece
         inner = [begin + start for start in find(text[begin:end])][1:]
         starts += inner
         begin = inner[-1] if inner and end < len(text) else end

@@ -1,3 +1,5 @@
+import concurrent.futures
+
 import pytest
 
 from benchmarks import sentences as benchmark
@@ -51,7 +53,7 @@ def test_a_boundary_depends_on_its_text_alone(split, texts):
 
 @pytest.mark.parametrize("name", ["biosenter", "scispacy", "pysbd"])
 def test_a_long_text_is_split_like_a_short_one(name, texts, monkeypatch):
-    monkeypatch.setattr(splitters, "_PIECE", 2000)
+    monkeypatch.setattr(splitters, "_PIECE", splitters._PIECE_OF_RULES)
     parts = [text for text in texts[200:260] if text[-1] == "." and text[0].isupper()]
     long = " ".join(parts)
     assert len(long) > 5 * splitters._PIECE
@@ -68,6 +70,7 @@ def test_a_long_text_is_split_like_a_short_one(name, texts, monkeypatch):
 )
 def test_what_is_no_language_is_not_lost(name, text, monkeypatch):
     monkeypatch.setattr(splitters, "_PIECE", 1000)
+    monkeypatch.setattr(splitters, "_PIECE_OF_RULES", 1000)
     (result,) = splitters.load(name)([text])
     assert "".join(result).replace(" ", "") == text.replace(" ", "")
 
@@ -130,6 +133,23 @@ def test_the_rules_do_not_end_a_sentence_at_the_end_of_a_line():
     text = "Aspirin inhibits\nplatelet\tfunction. It\r\nhelps."
     (result,) = splitters.load("pysbd")([text])
     assert result == ["Aspirin inhibits\nplatelet\tfunction.", "It\r\nhelps."]
+
+
+def test_threads_share_the_rules(texts):
+    """As on a Beam runner, whose processes have several threads."""
+    texts = texts[:300]
+    split = splitters.load("pysbd")
+    expected = list(split(texts))
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: list(split(texts)), range(4)))
+    assert found == [expected] * 4
+
+
+@pytest.mark.parametrize("text", ["o.\u222f.\U0001f600...", "a. o.\u222f.\U0001f600... b."])
+def test_no_text_is_twice_in_its_sentences(text):
+    """The rules use U+222F themselves, and say of such a text that a sentence ends twice."""
+    (result,) = splitters.load("pysbd")([text])
+    assert "".join(result).replace(" ", "") == text.replace(" ", "")
 
 
 def test_what_is_not_installed_is_named():
