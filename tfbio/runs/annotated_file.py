@@ -90,6 +90,9 @@ class ModelFacts:
       vocab_sha256: see `vocabularies.sha256_of`.
       lower_case: True if the model reads lower-case text.
       labels: those of the model's outputs, in their order: "O, B-Chemical, I-Chemical".
+      words: the rule by which sentences are cut into words, see `words.spans`.
+      entity_type: the type of entities whose labels name none.
+      sequence_length: the tokens of the longest sentence that is read at once, as the model says.
       bfloat16_products: "rounded", or "cut off", see `cpu_bfloat16.cuts_off_products`; "" in
         float32 and on a GPU.
       tfbio: the version of tfbio.
@@ -101,6 +104,9 @@ class ModelFacts:
     vocab_sha256: str
     lower_case: bool
     labels: str
+    words: str
+    entity_type: str
+    sequence_length: int
     bfloat16_products: str
     tfbio: str
 
@@ -132,6 +138,9 @@ class ModelFacts:
             vocab_sha256=vocabularies.sha256_of(vocabulary),
             lower_case=settings.lower_case,
             labels=", ".join(settings.trained_on.labels),
+            words=settings.trained_on.words,
+            entity_type=settings.trained_on.entity_type,
+            sequence_length=settings.sequence_length,
             bfloat16_products=products,
             tfbio=tfbio.__version__,
         )

@@ -18,6 +18,19 @@ from tfbio.runs.annotation_folder import AnnotationFolder
 
 CITATIONS = "<PubmedArticleSet></PubmedArticleSet>"
 NOTE = dataclasses.asdict(AnnotatedFile("a.xml", 1, Shard("a.jsonl", 1, 3, ""), {}, []))
+FACTS = ModelFacts(
+    weights_sha256="abc",
+    precision="float32",
+    sentence_splitter=" ".join(annotation.splitters.resolve("auto")),
+    vocab_sha256="def",
+    lower_case=True,
+    labels="O, B",
+    words="symbols",
+    entity_type="Chemical",
+    sequence_length=128,
+    bfloat16_products="",
+    tfbio=tfbio.__version__,
+)
 
 
 @pytest.fixture
@@ -26,15 +39,13 @@ def annotate(tmp_path):
     (tmp_path / "out").mkdir()
     output = str(tmp_path / "out")
 
-    def run(until="", dies="", overwrite=False, inputs=tmp_path / "in", lower_case=True, **changes):
+    def run(until="", dies="", overwrite=False, inputs=tmp_path / "in", facts=FACTS, **changes):
         settings = AnnotationSettings("model", **changes)
         folder = AnnotationFolder(output, overwrite)
         jobs = annotation._jobs([str(inputs)], output, settings)
         own = annotation._Run(folder, settings, jobs)
         folder.check_outputs(own.left, overwrite)
-        splitter = " ".join(annotation.splitters.resolve("auto"))
-        facts = ("abc", "float32", splitter, "def", lower_case, "O, B", "", tfbio.__version__)
-        own.ready(ModelFacts(*facts))
+        own.ready(facts)
         for job in sorted(own.left, key=lambda job: job.name):
             if job.name == dies:
                 own.died(job, -9)

@@ -25,7 +25,19 @@ from tfbio.training import cpu_bfloat16
 
 # Beam's runner that a job service runs pipelines on, here in this process.
 IN_PROCESS = pipeline.Runner("FnApiRunner")
-FACTS = ModelFacts("00", "float32", "biosenter 1.0", "11", True, "O, B", "", "0.1.0")
+FACTS = ModelFacts(
+    weights_sha256="00",
+    precision="float32",
+    sentence_splitter="biosenter 1.0",
+    vocab_sha256="11",
+    lower_case=True,
+    labels="O, B",
+    words="symbols",
+    entity_type="Chemical",
+    sequence_length=128,
+    bfloat16_products="",
+    tfbio="0.1.0",
+)
 # A note on a file, without its job.
 NOTE = {
     **{"input": "a.xml", "bytes": 7, "output": None, "entities": {}, "left_out": []},
@@ -261,6 +273,9 @@ def test_a_note_counts_for_the_settings_with_which_it_was_made(tmp_path):
         {"vocab_sha256": "12"},
         {"lower_case": False},
         {"labels": "O, B-Chemical"},
+        {"words": "blanks"},
+        {"entity_type": "Disease"},
+        {"sequence_length": 64},
         {"bfloat16_products": "cut off"},
         {"tfbio": "0.2.0"},
     ):
