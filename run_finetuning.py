@@ -68,7 +68,14 @@ from absl import flags
 
 from tfbio.base import cli, config, device_flags, errors, path_checks, storage
 from tfbio.runs import prediction_flags, sweep
-from tfbio.task_types import finetuning_files, own_data, stopping, task_table, types
+from tfbio.task_types import (
+    finetuning_files,
+    new_text_settings,
+    own_data,
+    stopping,
+    task_table,
+    types,
+)
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.protocols import find_protocol
 from tfbio.task_types.task import Task
@@ -386,7 +393,7 @@ if __name__ == "__main__":
         half, _, _ = half.partition("\nTables and significance tests")
         __doc__ = f"Uses a fine-tuned model on new text.\n{half}"
         __doc__ += "\nSettings of prediction for --set, with defaults and limits:\n\n"
-        __doc__ += config.describe(FinetuningConfig, prediction_flags.SETTINGS)
+        __doc__ += config.describe(FinetuningConfig, new_text_settings.SETTINGS)
     else:
         __doc__ += "\nSettings, with defaults and limits:\n\n" + config.describe(FinetuningConfig)
     cli.run(

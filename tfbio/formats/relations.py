@@ -19,6 +19,7 @@ from tfbio.formats.task_file_errors import TaskFileError
 # Each is a token of its own, whose embedding means nothing at first.
 MARKERS = ("[S1]", "[E1]", "[S2]", "[E2]")
 
+_WHO_WRITES_MARKERS = "`--entities=marker` of `tfbio data chemprot` and `ddi` writes markers."
 _DUMMY = re.compile(r"@[A-Za-z-]+\$")
 _MARKER = re.compile(r"\[S[12]\] ?| ?\[E[12]\]")
 
@@ -63,7 +64,7 @@ def find(
       TaskFileError: the text lacks the markers or dummies that `pooling` needs.
     """
     text = example.text
-    if all(text.count(marker) == 1 for marker in MARKERS):
+    if _is_marked(text):
         if not keep_markers:
             return _without_markers(text)
         s1, e1, s2, e2 = map(text.index, MARKERS)
@@ -74,14 +75,41 @@ def find(
     dummies = [dummy.span() for dummy in _DUMMY.finditer(text)]
     if keep_markers and pooling != "entity_start" and 1 <= len(dummies) <= 2:
         return text, [dummies[0], dummies[-1]]
-    path, line = example.where
-    # New text from Python or a request has no place.
     raise TaskFileError(
-        (f"{path}, line {line}" if path else f"{messages.cut(text, 60)!r}")
-        + f": expected {', '.join(MARKERS)} once each for pooling {pooling} and entity_markers "
-        f"{str(keep_markers).lower()}{', or one or two dummies such as @GENE$' * keep_markers}; "
-        "`--entities=marker` of `tfbio data chemprot` and `ddi` writes markers."
+        f"{_place(example)}: expected {', '.join(MARKERS)} once each for pooling {pooling} and "
+        f"entity_markers {str(keep_markers).lower()}"
+        f"{', or one or two dummies such as @GENE$' * keep_markers}; {_WHO_WRITES_MARKERS}"
     )
+
+
+def require_markers(examples: Iterable[LabelledText]) -> None:
+    """Checks that each text marks a relation, as a model that was trained on such texts expects.
+
+    Returns nothing.
+
+    Args:
+      examples: texts.
+
+    Raises:
+      TaskFileError: a text has not all four markers, each once.
+    """
+    for example in examples:
+        if not _is_marked(example.text):
+            raise TaskFileError(
+                f"{_place(example)}: expected {', '.join(MARKERS)} once each, about the two "
+                "entities whose relation is asked for, since the model was trained on such texts; "
+                f"{_WHO_WRITES_MARKERS}"
+            )
+
+
+def _is_marked(text: str) -> bool:
+    return all(text.count(marker) == 1 for marker in MARKERS)
+
+
+def _place(example: LabelledText) -> str:
+    """Returns where a text stands; of new text from Python or a request, which has no place, it."""
+    path, line = example.where
+    return f"{path}, line {line}" if path else f"{messages.cut(example.text, 60)!r}"
 
 
 def _without_markers(text: str) -> tuple[str, list[tuple[int, int]]]:
@@ -114,7 +142,7 @@ def with_dummies(text: str) -> str:
     Args:
       text: with dummies, with markers, or with neither, which stays as it is.
     """
-    if not all(text.count(marker) == 1 for marker in MARKERS):
+    if not _is_marked(text):
         return _DUMMY.sub("@$", text)
     text, spans = _without_markers(text)
     (start, end), (second_start, second_end) = spans
@@ -128,5 +156,4 @@ def are_marked(examples: Iterable[Example]) -> bool:
 
     A single [S1] may be a reference.
     """
-    texts = (getattr(example, "text", "") for example in examples)
-    return any(all(text.count(marker) == 1 for marker in MARKERS) for text in texts)
+    return any(_is_marked(getattr(example, "text", "")) for example in examples)

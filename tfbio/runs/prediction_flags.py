@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from tfbio.base import cli, config, errors, extras
+from tfbio.task_types import new_text_settings
 from tfbio.task_types.finetuning_config import FinetuningConfig
 
 if TYPE_CHECKING:
@@ -22,18 +23,6 @@ FLAGS = flags.FLAGS
 # Those that only an annotation file by file has.
 _OF_FOLDERS = ("processes", "runner", "gzip")
 NAMES = ("format", *_OF_FOLDERS)
-# The settings that change how a trained model is used, for --help.
-SETTINGS = [
-    "run.precision",
-    "run.optimize_for",
-    "run.eval_batch_size",
-    "run.pack",
-    "run.fixed_shapes",
-    "question_answering.beam_size",
-    "question_answering.doc_stride",
-    "question_answering.n_best_size",
-    "question_answering.max_answer_length",
-]
 # The head that has all of these settings.
 _HEAD = "question_answering.head=electra"
 # The flags of `device_flags` that one process takes.
@@ -47,10 +36,12 @@ def check_settings(overrides: Sequence[str]) -> None:
       overrides: "name=value" each.
 
     Raises:
-      ConfigError: a name is unknown, or a value is of another type or out of range.
+      ConfigError: a name is unknown or of a setting for training, or a value is of another type or
+        out of range.
     """
     for text in overrides:  # each by itself, since all other settings are the model's
         config.load(FinetuningConfig, "", [_HEAD, text])
+    new_text_settings.check(overrides)
 
 
 def define() -> None:

@@ -14,12 +14,13 @@ import tensorflow as tf
 
 from data_prep.sentences import splitters
 from tfbio.base import batched
+from tfbio.formats import relations
 from tfbio.formats.annotated_documents import Document, Entity
 from tfbio.formats.task_examples import Example, LabelledText, Question, TaggedSentence
 from tfbio.models.initial_weights import restored_weights
 from tfbio.runs import finetuning_checks, finetuning_data
 from tfbio.runs.step_times import StepTimes
-from tfbio.task_types import answers, prefetching, types, words
+from tfbio.task_types import answers, new_text_settings, prefetching, types, words
 from tfbio.task_types.features import Features
 from tfbio.task_types.finetuning_config import RunConfig
 from tfbio.task_types.inference import Inference
@@ -87,6 +88,7 @@ class Predictor:
     ):
         encoder = checkpoint_settings.read_encoder_config(trial)
         self.config = config_for_new_text(settings, overrides)
+        new_text_settings.check(overrides)
         self.known = settings.trained_on
         # A model from elsewhere with tags without a type says no more.
         self.entity_type = self.known.entity_type or "Entity"
@@ -181,7 +183,10 @@ class Predictor:
 
         Raises:
           TypeError: the model's task type labels no texts.
+          TaskFileError: a text lacks the markers that those have on which the model was trained.
         """
+        if self.known.markers:
+            relations.require_markers(examples)
         # A placeholder, as the texts of a task have labels.
         examples = [dataclasses.replace(x, label=self.task_type.placeholder) for x in examples]
         with Count("prediction", len(examples) if show else None, "texts") as count:

@@ -180,6 +180,8 @@ def test_a_tagger_of_hugging_face_with_settings(tmp_path):
     )
     with pytest.raises(UserError, match=r"^tfbio.load: unknown setting 'run.evil_batch_size'"):
         tfbio.load(tmp_path, {"run.evil_batch_size": 1})
+    with pytest.raises(UserError, match=r"^tfbio.load: seed is for training: a trained model"):
+        tfbio.load(tmp_path, {"seed": 1})
     with pytest.raises(UserError, match="a setting cannot be a set"):
         tfbio.load(tmp_path, {"run.eval_batch_size": {1}})
 

@@ -78,6 +78,15 @@ def test_what_is_missing_is_named(text, pooling, keep_markers):
         relations.find(example(text), pooling, keep_markers)
 
 
+def test_new_text_for_a_model_of_marked_texts_is_marked():
+    relations.require_markers([example("[S1] A [E1] and [S2] B [E2]")])
+    for text in ("A and B", "@A$ and @B$", "[S1] A [E1] and B", "[S1] [S1] A [E1] [S2] B [E2]"):
+        with pytest.raises(TaskFileError, match=r"train\.tsv, line 7: expected \[S1\].*--entities"):
+            relations.require_markers([example(text)])
+    with pytest.raises(TaskFileError, match=r"^'A and B': expected \[S1\], "):
+        relations.require_markers([LabelledText("", "A and B", "")])
+
+
 def with_markers(words, folder):
     """WordPiece's tokenizer of a vocabulary of these words, with the markers."""
     (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in words))
@@ -220,6 +229,12 @@ def test_trains_on_real_markers(pooling, keep, marked, shallow_encoder, cpu, tmp
     written = (tmp_path / "out" / "trial_0" / "test_predictions.tsv").read_text(encoding="utf-8")
     expected = [line.split("\t")[2] for line in written.split("\n")[1:-1]]
     assert [json.loads(line)["label"] for line in lines] == expected
+    # Of a text without them no label is told.
+    (tmp_path / "plain.tsv").write_text("text\nAspirin inhibits COX-1.\n")
+    with pytest.raises(TaskFileError, match=r"plain\.tsv, line 2: expected \[S1\]"):
+        predict.predict(
+            str(tmp_path / "out"), [str(tmp_path / "plain.tsv")], str(tmp_path / "no"), strategy=cpu
+        )
 
 
 def test_new_tokens_leave_the_others_as_they_are(pretrained):

@@ -6,6 +6,7 @@ import pytest
 
 from tfbio.base.config import ConfigError
 from tfbio.runs import annotation, prediction_flags
+from tfbio.task_types import new_text_settings
 
 # A value of each that is not its default.
 VALUES = {
@@ -14,15 +15,17 @@ VALUES = {
     "run.eval_batch_size": 7,
     "run.pack": "false",
     "run.fixed_shapes": "always",
+    "sequence_length": 64,
     "question_answering.beam_size": 5,
     "question_answering.doc_stride": 64,
+    "question_answering.max_query_length": 16,
     "question_answering.n_best_size": 7,
     "question_answering.max_answer_length": 7,
 }
 
 
 def test_all_settings_of_a_prediction_may_be_given():
-    assert sorted(VALUES) == sorted(prediction_flags.SETTINGS)
+    assert sorted(VALUES) == sorted(new_text_settings.SETTINGS)
     prediction_flags.check_settings([f"{name}={value}" for name, value in VALUES.items()])
 
 
@@ -32,6 +35,15 @@ def test_all_settings_of_a_prediction_may_be_given():
 def test_a_mistake_in_them_is_refused(text):
     with pytest.raises(ConfigError):
         prediction_flags.check_settings([text])
+
+
+@pytest.mark.parametrize(
+    "name", ["learning_rate", "seed", "classification.pooling", "tagging.early_cut"]
+)
+def test_what_a_trained_model_keeps_is_refused(name):
+    text = {"classification.pooling": "mean", "tagging.early_cut": "true"}.get(name, "1")
+    with pytest.raises(ConfigError, match=f"^--set: {name} is for training: .* settings of run, "):
+        prediction_flags.check_settings([f"{name}={text}"])
 
 
 class Flags(dict):
