@@ -65,6 +65,8 @@ class QuestionAnswering(TaskType):
     hugging_face_class = "ForQuestionAnswering"
     hugging_face_head = "qa_outputs"
     output_names = ("start_logits", "end_logits")
+    # The null threshold was learnt with them.
+    kept_settings = ("max_query_length", "doc_stride", "n_best_size", "max_answer_length")
     own_tasks = (
         OwnTask(
             "qa",

@@ -22,6 +22,8 @@ class TransformersForm(abc.ABC):
         have, whose head each family names in its own way.
       problem_type: the `problem_type` in the `config.json` of `transformers`; "" for none.
       output_names: the names of the class's outputs: "logits" for all; or one for each logit.
+      kept_settings: settings of the type that tfbio keeps in a converted model's `config.json`, and
+        reads there, since predictions depend on them; `transformers` ignores them.
       labels: all labels, in the order of the model's outputs.
       settings: the type's `Settings` in use.
     """
@@ -30,6 +32,7 @@ class TransformersForm(abc.ABC):
     hugging_face_head: ClassVar[str] = "classifier"
     problem_type: ClassVar[str] = ""
     output_names: ClassVar[tuple[str, ...]] = ("logits",)
+    kept_settings: ClassVar[tuple[str, ...]] = ()
 
     # As in `TaskType`.
     labels: tuple[str, ...]

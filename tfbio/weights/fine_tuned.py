@@ -8,13 +8,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
-from tfbio.base import json_files, messages, path_checks, run_folders
+from tfbio.base import messages, path_checks, run_folders
 from tfbio.base.config import load
 from tfbio.base.errors import UserError
 from tfbio.models.task_model import TaskModel
@@ -22,26 +21,15 @@ from tfbio.task_types import finetuning_config, finetuning_files, types
 from tfbio.task_types.finetuning_config import FinetuningConfig, RunConfig
 from tfbio.task_types.inference import make_model
 from tfbio.task_types.task_type import TaskType
-from tfbio.task_types.trained_on import TrainedOn
-from tfbio.text import hugging_face_tokenizer
 from tfbio.weights import (
     checkpoint_settings,
     checkpoint_source,
+    fine_tuned_elsewhere,
     hugging_face_settings,
     hugging_face_weights,
     trials,
-    weight_names,
 )
-
-# What the `config.json` of a converted model says of `TrainedOn` for tfbio alone: name -> values.
-KEPT: dict[str, tuple[str | bool, ...]] = {
-    "words": ("symbols", "punctuation", "blanks"),
-    "pairs": (True, False),
-}
-
-
-class FineTunedError(UserError):
-    """An error for a fine-tuned model of no known task type, or that another format cannot hold."""
+from tfbio.weights.fine_tuned_elsewhere import FineTunedError
 
 
 class FineTuned(NamedTuple):
@@ -72,7 +60,8 @@ def is_one(folder: str) -> bool:
     """
     settings = checkpoint_settings.read_settings(folder)
     return "trained_on" in settings or any(
-        each.hugging_face_class == _class_in(folder) for each in types.TYPES.values()
+        each.hugging_face_class == fine_tuned_elsewhere.class_in(folder)
+        for each in types.TYPES.values()
     )
 
 
@@ -144,7 +133,7 @@ def read_settings(trial: str) -> RunConfig:
       HuggingFaceError: no `Encoder` can hold the model of `transformers`.
     """
     if hugging_face_settings.is_one(trial):
-        return _settings_of_hugging_face(trial)
+        return fine_tuned_elsewhere.read_settings(trial)
     return finetuning_config.read_settings(os.path.dirname(run_folders.followed(trial)))
 
 
@@ -297,103 +286,4 @@ def type_of(settings: RunConfig) -> type[TaskType]:
     raise FineTunedError(
         f"config.json has the task type {json.dumps(name)}: it must be one of "
         f"{', '.join(types.TYPES)}."
-    )
-
-
-def _class_in(folder: str) -> str:
-    """Returns the class of a model of `transformers` without its family's name, or ""."""
-    return re.sub(r"^.*?(?=For[A-Z])", "", hugging_face_tokenizer.read_architecture(folder))
-
-
-def _settings_of_hugging_face(folder: str) -> RunConfig:
-    """Returns the settings of a model of `transformers`, in the form of our `config.json`.
-
-    Raises:
-      FineTunedError: no task type has such models, or the labels have no names.
-    """
-    content = hugging_face_settings.read_config(folder)
-    pretrained = checkpoint_settings.read_settings(folder)
-    shape, family = checkpoint_settings.read_encoder_config(folder), pretrained["family"]
-    labels = _labels(folder, content)
-    task_type = _type_in(folder, content, labels)
-    known, implied = task_type.read_hugging_face(folder, labels)
-    known |= _kept(folder, content, known)
-    implied |= task_type.settings_of_family(weight_names.TEXT_HEADS[family].text_head)
-    of_type: dict[str, Any] = {task_type.name: task_type.Settings(**implied)}
-    config = FinetuningConfig(
-        comment=f"{content['architectures'][0]}, fine-tuned elsewhere",
-        sequence_length=int(
-            min(shape.max_sequence_length, hugging_face_tokenizer.read_max_length(folder))
-        ),
-        hidden_dropout_prob=shape.hidden_dropout_prob,
-        attention_probs_dropout_prob=shape.attention_probs_dropout_prob,
-        num_trials=1,
-        **of_type,
-    )
-    return json_files.extended(
-        RunConfig,
-        config,
-        init_checkpoint=folder,
-        encoder=shape,
-        lower_case=pretrained["lower_case"],
-        family=family,
-        trained_on=TrainedOn(task_type=task_type.name, new_text=task_type.new_text, **known),
-    )
-
-
-def _kept(folder: str, content: dict, known: dict[str, Any]) -> dict[str, Any]:
-    """Returns what `config.json` has of `KEPT`, where the task type asks for it.
-
-    Raises:
-      FineTunedError: it is none of the values that can be.
-    """
-    kept = {name: content[name] for name in KEPT if name in known and name in content}
-    for name, value in kept.items():
-        if value not in KEPT[name]:
-            options = " or ".join(map(json.dumps, KEPT[name]))
-            raise FineTunedError(
-                f"{folder}/config.json has {name} = {json.dumps(value)}: expected {options}."
-            )
-    return kept
-
-
-def _type_in(folder: str, content: dict, labels: Sequence[str]) -> type[TaskType]:
-    """Returns the task type of a model of `transformers`, by its class and its `config.json`.
-
-    Raises:
-      FineTunedError: no type has such models.
-    """
-    called = _class_in(folder)
-    of_class = [each for each in types.TYPES.values() if each.hugging_face_class == called]
-    if not of_class:
-        classes = dict.fromkeys(f"...{x.hugging_face_class}" for x in types.TYPES.values())
-        wanted = " or ".join(classes)
-        raise FineTunedError(f"{folder} holds no fine-tuned model: give one of a class {wanted}.")
-    # Those that have a problem_type first: the others take any.
-    of_class.sort(key=lambda each: not each.problem_type)
-    fitting = (each for each in of_class if each.fits_hugging_face(content, labels))
-    if task_type := next(fitting, None):
-        return task_type
-    raise FineTunedError(
-        f"{folder}/config.json has problem_type = {content.get('problem_type')}: only "
-        f"{', '.join(each.problem_type for each in of_class)} can be used."
-    )
-
-
-def _labels(folder: str, content: dict) -> list[str]:
-    """Returns the labels in the `config.json` of `transformers`, in the order of the outputs.
-
-    Raises:
-      FineTunedError: an output has no name.
-    """
-    # `transformers` saves no names if they are the two default ones.
-    names = content.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
-    if isinstance(names, dict):
-        found = (names.get(str(number)) for number in range(len(names)))
-        labels = [label for label in found if isinstance(label, str)]
-        if len(labels) == len(names):
-            return labels
-    raise FineTunedError(
-        f"{folder}/config.json has id2label = {json.dumps(names)}: it must give each output, by "
-        'its number from 0, the name of its label, such as {"0": "no", "1": "yes"}.'
     )

@@ -26,7 +26,8 @@ from tfbio.weights import (
     hugging_face_weights,
     weight_names,
 )
-from tfbio.weights.fine_tuned import KEPT, FineTuned, FineTunedError, task_type_of, type_of
+from tfbio.weights.fine_tuned import FineTuned, task_type_of, type_of
+from tfbio.weights.fine_tuned_elsewhere import KEPT, FineTunedError
 
 
 def write_trial(folder: str, tuned: FineTuned) -> None:
@@ -101,7 +102,8 @@ def label_settings(tuned: FineTuned) -> dict[str, object]:
 
     Returns:
       Name -> value: `id2label` and `label2id`, where the task type has labels, its `problem_type`,
-      if there is one, the calibration by its name, and what `fine_tuned.KEPT` names, if known.
+      if there is one, the calibration by its name, the type's `kept_settings`, and what
+      `fine_tuned_elsewhere.KEPT` names, if known.
 
     Raises:
       FineTunedError: the settings have no known task type.
@@ -109,6 +111,7 @@ def label_settings(tuned: FineTuned) -> dict[str, object]:
     task_type = task_type_of(tuned.settings)
     # tfbio reads these back; `transformers` ignores them.
     more: dict[str, object] = {**_calibration(tuned)}
+    more |= {name: getattr(task_type.settings, name) for name in task_type.kept_settings}
     for name in KEPT:
         if (value := getattr(tuned.settings.trained_on, name)) not in ("", None):
             more[name] = value

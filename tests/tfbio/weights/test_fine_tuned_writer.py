@@ -1,5 +1,6 @@
 """Fine-tuned models written for `transformers` and back, against what it computes itself."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -16,8 +17,9 @@ from tfbio.runs import finetuning
 from tfbio.task_types import task_table, types
 from tfbio.task_types.classification import Classification
 from tfbio.task_types.finetuning_config import FinetuningConfig
+from tfbio.task_types.question_answering import QuestionAnswering
 from tfbio.task_types.regression import Regression
-from tfbio.weights import fine_tuned, fine_tuned_writer
+from tfbio.weights import fine_tuned, fine_tuned_elsewhere, fine_tuned_writer
 
 HEADS = {
     "ForTokenClassification": {"labels": TAGS},
@@ -76,8 +78,9 @@ def test_comes_back_as_it_was(family, head, tmp_path):
         np.testing.assert_array_equal(their_logits(after, *batch(family)), expected)
         one, other = before.config.to_dict(), after.config.to_dict()
         differing = {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
-        # Four that `transformers` does not look at (any more).
+        # Some that `transformers` does not look at (any more).
         more = {"null_threshold", "words", "pairs", "position_embedding_type"}
+        more |= set(QuestionAnswering.kept_settings)
         assert differing <= {"_name_or_path", "transformers_version", *more}
 
 
@@ -98,12 +101,12 @@ def test_words_pairs_and_length_come_back(task_type, known, make_trial, tmp_path
     conversion.to_hugging_face(trial, str(tmp_path / "converted"))
     after = fine_tuned.read_settings(str(tmp_path / "converted"))
     assert after.sequence_length == 24
-    for name in fine_tuned.KEPT:
+    for name in fine_tuned_elsewhere.KEPT:
         assert getattr(after.trained_on, name) == getattr(settings.trained_on, name), name
     said = json.loads((tmp_path / "converted" / "tokenizer_config.json").read_text())
     assert said["model_max_length"] == 24
     config = tmp_path / "converted" / "config.json"
-    (name,) = known.keys() & fine_tuned.KEPT.keys()
+    (name,) = known.keys() & fine_tuned_elsewhere.KEPT.keys()
     config.write_text(json.dumps(json.loads(config.read_text()) | {name: "commas"}))
     with pytest.raises(UserError, match=f'config.json has {name} = "commas": expected '):
         fine_tuned.read_settings(str(tmp_path / "converted"))
@@ -250,3 +253,24 @@ def test_the_threshold_for_no_answer_goes_out_and_comes_back(threshold, tmp_path
     assert content["null_threshold"] == threshold
     for name in ("a", "run", "b"):
         assert fine_tuned.read(str(tmp_path / name)).calibration == threshold
+
+
+def test_the_limits_of_answers_go_out_and_come_back(make_trial, tmp_path):
+    """The threshold was learnt with them."""
+    limits = {"max_query_length": 9, "doc_stride": 7, "n_best_size": 3, "max_answer_length": 5}
+    trial, _ = make_trial("question_answering", [], {"pairs": False}, calibration=1.5, **limits)
+    converted = tmp_path / "converted"
+    conversion.to_hugging_face(trial, str(converted))
+    settings = fine_tuned.read_settings(str(converted)).question_answering
+    assert dataclasses.asdict(settings).items() > limits.items()
+    # Of a model that says nothing they are the defaults.
+    path = converted / "config.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({x: y for x, y in content.items() if x not in limits}))
+    settings = fine_tuned.read_settings(str(converted)).question_answering
+    assert settings == QuestionAnswering.Settings()
+    for wrong in ("no", 0, None, [7]):
+        path.write_text(json.dumps(content | {"max_answer_length": wrong}))
+        said = r"config\.json: question_answering\.max_answer_length must be "
+        with pytest.raises(fine_tuned.FineTunedError, match=said):
+            fine_tuned.read_settings(str(converted))
