@@ -12,7 +12,7 @@ import dataclasses
 import os
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from data_prep.running import work_folder
@@ -25,6 +25,8 @@ KIND = "annotations"
 # The step in the working folder with the settings, and with the run's token: a str of no other run,
 # so that a cluster's job can tell when another one has begun.
 SETTINGS, TOKEN = "settings", "token"
+# The step with the note that a worker of a cluster's job writes on a file, for the command.
+MADE = "made-"
 # The path of the model is for readers: the hash of its weights tells models apart.
 _NOT_COMPARED = ("model",)
 
@@ -69,7 +71,8 @@ class AnnotationFolder:
         self._overwrite = overwrite
         self._replaced: list[str] = []
         if overwrite:
-            self._replaced = [note.output.file for note in self.notes.values() if note.output]
+            notes = [*self.notes.values(), *self._made()]
+            self._replaced = [note.output.file for note in notes if note.output]
             self.settings, self.notes, self.is_begun = {}, {}, False
 
     def _read_manifest(self) -> None:
@@ -101,6 +104,12 @@ class AnnotationFolder:
                 f"{path} is damaged, and nothing else says with which model the files beside it "
                 "were annotated: give --overwrite to replace them."
             )
+
+    def _made(self) -> Iterator[AnnotatedFile]:
+        """Yields the notes of Beam's workers, of which a command that was killed has not heard."""
+        for path in work_folder.step_files(self.work, MADE) if self.is_begun else ():
+            if note := AnnotatedFile.from_json(json_files.read_object_or_empty(path)):
+                yield note
 
     def _remove(self) -> None:
         """Removes the output of earlier runs, the manifest first."""

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 _LOOK_EVERY = 2.0
 # The beginning of the names of these notes. `AnnotationFolder` keeps others, of which it can tell
 # that they are of the folder's model.
-_STEP = "made-"
 
 
 def in_pipeline(
@@ -108,7 +107,7 @@ def _forget_left_out(work: str, jobs: Sequence[Job]) -> None:
     """Removes earlier notes on files left out, of which the listener would hear before the try."""
     for job in jobs:
         if (note := _read(job, work)) and note.output is None:
-            work_folder.remove_step(work, f"{_STEP}{job.name}")
+            work_folder.remove_step(work, f"{annotation_folder.MADE}{job.name}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -183,10 +182,10 @@ class _Notes:
 
         def watch() -> None:
             while not stop.wait(_LOOK_EVERY):
-                paths = work_folder.step_files(self._work, _STEP)
+                paths = work_folder.step_files(self._work, annotation_folder.MADE)
                 # What fails here fails again at the end, and is raised then.
                 with contextlib.suppress(OSError):
-                    self.look([path.stem.removeprefix(_STEP) for path in paths])
+                    self.look([path.stem.removeprefix(annotation_folder.MADE) for path in paths])
 
         thread = threading.Thread(target=watch, daemon=True)
         thread.start()
@@ -205,7 +204,7 @@ def _note(job: Job, loading: Loading, facts: ModelFacts, work: str) -> _Note | N
 
 def _read(job: Job, work: str) -> _Note | None:
     """Returns the note on a file; None for none, or a damaged one: the file is made again."""
-    path = file_paths.at(work, f"{_STEP}{job.name}.json")
+    path = file_paths.at(work, f"{annotation_folder.MADE}{job.name}.json")
     return _Note.from_json(json_files.read_object_or_empty(path))
 
 
@@ -264,7 +263,9 @@ def _annotate(job: Job, loading: Loading, facts: ModelFacts, work: str, token: s
             loads=_annotator.cache_info().misses,
             token=token,
         )
-        work_folder.write_step(work, f"{_STEP}{job.name}", dataclasses.asdict(note))
+        work_folder.write_step(
+            work, f"{annotation_folder.MADE}{job.name}", dataclasses.asdict(note)
+        )
 
 
 def _has_output(job: Job, note: _Note) -> bool:

@@ -18,19 +18,24 @@ from tfbio.runs.annotation_folder import AnnotationFolder
 
 CITATIONS = "<PubmedArticleSet></PubmedArticleSet>"
 NOTE = dataclasses.asdict(AnnotatedFile("a.xml", 1, Shard("a.jsonl", 1, 3, ""), {}, []))
-FACTS = ModelFacts(
-    weights_sha256="abc",
-    precision="float32",
-    sentence_splitter=" ".join(annotation.splitters.resolve("auto")),
-    vocab_sha256="def",
-    lower_case=True,
-    labels="O, B",
-    words="symbols",
-    entity_type="Chemical",
-    sequence_length=128,
-    bfloat16_products="",
-    tfbio=tfbio.__version__,
-)
+
+
+def facts(**changes):
+    """Of the model that annotates here."""
+    here = ModelFacts(
+        weights_sha256="abc",
+        precision="float32",
+        sentence_splitter=" ".join(annotation.splitters.resolve("auto")),
+        vocab_sha256="def",
+        lower_case=True,
+        labels="O, B",
+        words="symbols",
+        entity_type="Chemical",
+        sequence_length=128,
+        bfloat16_products="",
+        tfbio=tfbio.__version__,
+    )
+    return dataclasses.replace(here, **changes)
 
 
 @pytest.fixture
@@ -39,13 +44,13 @@ def annotate(tmp_path):
     (tmp_path / "out").mkdir()
     output = str(tmp_path / "out")
 
-    def run(until="", dies="", overwrite=False, inputs=tmp_path / "in", facts=FACTS, **changes):
+    def run(until="", dies="", overwrite=False, inputs=tmp_path / "in", model=(), **changes):
         settings = AnnotationSettings("model", **changes)
         folder = AnnotationFolder(output, overwrite)
         jobs = annotation._jobs([str(inputs)], output, settings)
         own = annotation._Run(folder, settings, jobs)
         folder.check_outputs(own.left, overwrite)
-        own.ready(facts)
+        own.ready(facts(**dict(model)))
         for job in sorted(own.left, key=lambda job: job.name):
             if job.name == dies:
                 own.died(job, -9)
@@ -160,6 +165,17 @@ def test_a_file_of_the_same_name_from_another_folder_is_refused(inputs, annotate
     assert annotate(inputs=other, overwrite=True)["counts"]["input_files"] == 1
 
 
+def test_what_a_clusters_job_made_unheard_is_replaced_too(inputs, annotate, tmp_path):
+    """The command was killed, and the job went on."""
+    annotate(until="a.xml")
+    out = tmp_path / "out"
+    (out / "b.jsonl").write_text("{}\n")
+    note = NOTE | {"input": "b.xml", "output": dataclasses.asdict(Shard("b.jsonl", 1, 3, ""))}
+    (out / ".work" / "made-b.xml.json").write_text(json.dumps(note | {"token": "x"}))
+    annotate(overwrite=True, form="pubtator")
+    assert sorted(path.name for path in out.glob("[ab].*")) == ["a.pubtator", "b.pubtator"]
+
+
 def test_a_folder_of_an_earlier_version_notes_no_paths_and_goes_on(inputs, annotate, tmp_path):
     manifest = annotate()
     for own in manifest["counts"]["inputs"].values():
@@ -213,8 +229,14 @@ def test_files_of_another_form_or_splitter_are_refused(inputs, annotate, monkeyp
         patch.setattr(annotation.splitters, "resolve", lambda name: ("other", "1.0"))
         with pytest.raises(UserError, match="with sentence_splitter=.*, not .*other 1.0"):
             annotate()
-    with pytest.raises(UserError, match="has annotations with lower_case=true, not false"):
-        annotate(lower_case=False)
+    for name, value, said in (
+        ("lower_case", False, "true, not false"),
+        ("words", "blanks", '"symbols", not "blanks"'),
+        ("entity_type", "Disease", '"Chemical", not "Disease"'),
+        ("sequence_length", 64, "128, not 64"),
+    ):
+        with pytest.raises(UserError, match=f"has annotations with {name}={said}"):
+            annotate(model={name: value})
     assert annotate()["counts"]["documents"] == 2
 
 
