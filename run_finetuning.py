@@ -61,6 +61,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -387,7 +388,7 @@ def _predict(beam_args: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    if "--mode=predict" in sys.argv:
+    if re.search(r"(^| )--?mode[= ]predict( |$)", " ".join(sys.argv)):
         # `tfbio predict --help` begins with the half that is about new text.
         _, _, half = __doc__.partition("To use a trained model on new text:\n")
         half, _, _ = half.partition("\nTables and significance tests")

@@ -84,6 +84,8 @@ def test_the_help_of_predict_is_about_new_text(tmp_path):
     assert text.startswith("Uses a fine-tuned model on new text.\n\n  tfbio predict --model=")
     assert "--from_scratch    same architecture" not in text
     assert "run.eval_batch_size = 64 (at least 1)" in text and "  learning_rate" not in text
+    spelt = run("--mode", "predict", "--help", start=("-m", "run_finetuning"), folder=tmp_path)
+    assert spelt.stdout.startswith("Uses a fine-tuned model on new text.\n\n")
 
 
 def test_the_scripts_keep_their_names(tmp_path):

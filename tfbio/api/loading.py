@@ -334,7 +334,8 @@ class Model:
           show_progress: see `__call__`.
 
         Raises:
-          UserError: the model finds no entities, there is no such format, or it cannot hold a text.
+          UserError: the model finds no entities, there is no such format, it cannot hold a text, or
+            the path ends in .gz.
           OSError: the path cannot be written.
 
         Examples:
@@ -343,6 +344,8 @@ class Model:
         if format not in annotation_formats.FORMATS:
             formats = ", ".join(annotation_formats.FORMATS)
             raise UserError(f'format="{format}": it must be one of {formats}.')
+        if os.fspath(path).endswith(".gz"):
+            raise UserError(f"{path} would not be compressed: give a name without .gz.")
         if self.predictor is None or self.predicts != "entities":
             raise UserError(f"{self.path} holds no model that finds entities in documents.")
         if isinstance(documents, (str, Document)):

@@ -65,8 +65,11 @@ SCHEMAS: dict[str, Row] = {
 # A text that may not be null.
 _NEEDED = {"id", "text", "text_1", "text_2", "premise", "hypothesis", "question"}
 
-# The first two fields; BioC's documents have no document_id.
-_KB_BEGINS = re.compile(r'\s*\[?\s*\{\s*"id"\s*:\s*"[^"]*"\s*,\s*"document_id"\s*:')
+# The first two fields, or the first one of those that `jq -S` sorts; BioC's documents have none but
+# "id".
+_KB_BEGINS = re.compile(
+    r'\s*\[?\s*\{\s*("id"\s*:\s*"[^"]*"\s*,\s*)?"(document_id|coreferences)"\s*:'
+)
 DISCONTINUOUS, WITHOUT_PLACE = "discontinuous", "without_a_place"
 
 

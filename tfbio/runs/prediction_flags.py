@@ -149,7 +149,7 @@ def leave_beam_flags(argv: list[str]) -> list[str]:
     Raises:
       UserError: Beam is not installed.
     """
-    if not _names_runner(argv):
+    if not _names_runner(FLAGS.read_flags_from_files(argv)):
         return FLAGS(argv)
     extras.require("apache_beam")
     from data_prep.running import command

@@ -64,6 +64,8 @@ def test_only_entities_are_written(make_trial, tmp_path):
         model.write(["the mice"], tmp_path / "out.jsonl")
     with pytest.raises(UserError, match='format="csv": it must be one of jsonl, bioc, pubtator'):
         model.write(["the mice"], tmp_path / "out.jsonl", "csv")
+    with pytest.raises(UserError, match=r"out\.jsonl\.gz would not be compressed: give a name"):
+        model.write(["the mice"], tmp_path / "out.jsonl.gz")
     assert not (tmp_path / "out.jsonl").exists()
 
 

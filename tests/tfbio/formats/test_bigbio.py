@@ -170,6 +170,10 @@ def test_a_tagger_reads_the_documents_and_tells_them_from_bioc(name, ncbi_gold, 
     assert document_formats.find_files([str(tmp_path)]) == [str(tmp_path / name)]
     read = list(document_formats.read(str(tmp_path / name)))
     assert [(x.id, x.passages) for x in read] == [(x.id, x.passages) for x, _ in ncbi_gold]
+    if name == "x.json":
+        rows = json.loads((tmp_path / name).read_text())
+        (tmp_path / "sorted.json").write_text(json.dumps(rows, sort_keys=True, indent=2))
+        assert list(document_formats.read(str(tmp_path / "sorted.json"))) == read
     formats.write(str(tmp_path / "bioc.json"), "bioc", ncbi_gold)
     assert not bigbio.is_kb(tmp_path / "bioc.json")
     assert [x for x, _ in ncbi_gold] == list(document_formats.read(str(tmp_path / "bioc.json")))

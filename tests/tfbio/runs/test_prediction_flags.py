@@ -3,6 +3,7 @@
 import types
 
 import pytest
+from absl import flags
 
 from tfbio.base.config import ConfigError
 from tfbio.runs import annotation, prediction_flags
@@ -90,3 +91,17 @@ def test_devices_that_flags_name_are_for_one_process(given, processes, monkeypat
     monkeypatch.setattr(annotation, "annotate", lambda *_, **named: seen.append(named["processes"]))
     prediction_flags.annotate(lambda: None, [])
     assert seen == [processes]
+
+
+def test_a_runner_in_a_flag_file_has_beams_flags_too(tmp_path, monkeypatch):
+    values = flags.FlagValues()
+    flags.DEFINE_string("runner", "local", "", flag_values=values)
+    monkeypatch.setattr(prediction_flags, "FLAGS", values)
+    seen = []
+    monkeypatch.setattr("data_prep.running.command.leave_beam_flags", seen.append)
+    (tmp_path / "flags").write_text("--runner=FlinkRunner\n--parallelism=4\n")
+    argv = ["predict", f"--flagfile={tmp_path / 'flags'}"]
+    prediction_flags.leave_beam_flags(argv)
+    assert seen == [argv]
+    with pytest.raises(flags.UnrecognizedFlagError):
+        prediction_flags.leave_beam_flags(["predict", "--parallelism=4"])
