@@ -33,51 +33,20 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import os
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from absl import flags
 
 from tfbio.base import cli, errors, json_files, path_checks, storage
-from tfbio.reporting import published, results, test_sets
+from tfbio.reporting import blurb_ids, published, results, test_sets
 from tfbio.reporting.results import Run
 from tfbio.task_types import finetuning_files, prediction_files, task_table, types
 
 # --task -> "dataset_name" in the schemas, which write one of them in a way of their own.
 NAMES = {column.task: column.title for column in published.BLURB} | {"pubmedqa": "PubmedQA"}
 
-# How many sentences, pairs, texts or questions BLURB's test sets have.
-SIZES = {
-    "bc5cdr_chem": 4797,
-    "bc5cdr_disease": 4797,
-    "ncbi_disease": 940,
-    "bc2gm": 5038,
-    "jnlpba": 3856,
-    "ebm_pico": 2076,
-    "chemprot": 15745,
-    "ddi": 5716,
-    "gad": 534,
-    "biosses": 20,
-    "hoc": 3547,
-    "pubmedqa": 500,
-    "bioasq": 140,
-}
-# The ids in BLURB's files; the sentences of the other data sets have none.
-_IDS = {
-    "chemprot": r"\d+\.T\d+\.T\d+",
-    "ddi": r"DDI-(DrugBank|MedLine)\.d\d+\.s\d+\.p\d+",
-    "gad": r"\d+",
-    "biosses": r"\d+",
-    "hoc": r"\d+_s\d+",
-    "pubmedqa": r"\d{7,8}",
-    "bioasq": r"[a-f0-9]{24}",
-}
-# The numbers of the sentences of the test sets: before them stand 3,766 + 2,208 of ChemProt's
-# training and development sets, and 3,317 + 472 of DDI's.
-_SENTENCES = {"chemprot": range(5975, 9044), "ddi": range(3790, 4580)}
 _HALLMARKS = {
     "activating invasion and metastasis": "IM",
     "avoiding immune destruction": "ID",
@@ -188,22 +157,28 @@ def submission(run: Run, seed: int | None = None) -> dict:
     trial = _trial(run, seed)
     path = os.path.join(trial, task_type.predictions_file("test"))
     examples, predicted = task_type.read_predictions(path)
-    if len(examples) != SIZES[run.task]:
+    if len(examples) != blurb_ids.SIZES[run.task]:
         raise SubmissionError(
             f"{path} has {len(examples)} examples, and BLURB's test set of {NAMES[run.task]} has "
-            f"{SIZES[run.task]}: fine-tune on BLURB's files."
+            f"{blurb_ids.SIZES[run.task]}: fine-tune on BLURB's files."
         )
     if aside := test_sets.compare(run.task, examples).aside:
         print(f"{path}: not the test set of {NAMES[run.task]} as BLURB's scripts make it: {aside}.")
+    if not blurb_ids.are_in_order(run.task, examples):
+        raise SubmissionError(
+            f"{path} has the sentences in another order than BLURB's test set of "
+            f"{NAMES[run.task]}, whose ids are their numbers: fine-tune on BLURB's files, or on "
+            "those that `tfbio data` writes now, in another --output_dir."
+        )
     by_id: Mapping[str, str | float | list[str]]
-    if run.task not in _IDS:
+    if run.task not in blurb_ids.PATTERNS:
         places = _places(os.path.join(trial, "test_entities.jsonl"), len(examples))
         of_words = _by_document if run.task == "ebm_pico" else _by_sentence
         by_id = of_words(places, predicted)
     else:
         ids = prediction_files.read_ids(path)
         try:
-            keys = _keys(run.task, ids)
+            keys = blurb_ids.keys(run.task, ids)
         except ValueError as error:
             raise SubmissionError(
                 f"{path} does not have the ids of BLURB's test set of {NAMES[run.task]}, in its "
@@ -280,65 +255,6 @@ def _by_document(
             )
         by_id.setdefault(document, []).extend(tags)
     return by_id
-
-
-def _keys(task: str, ids: Sequence[str]) -> list[str]:
-    """Returns the ids of a submission.
-
-    Args:
-      task: `--task`.
-      ids: of the task's test file, in its order.
-
-    Raises:
-      ValueError: the ids of the data are not those of BLURB's test set.
-    """
-    for number, id_ in enumerate(ids, start=1):
-        if not re.fullmatch(_IDS[task], id_):
-            raise ValueError(f"number {number} is {id_!r:.60}")
-    if len(set(ids)) < len(ids):
-        raise ValueError("one of them stands twice")
-    if task not in _SENTENCES:
-        return [id_.replace("_s", "_") for id_ in ids]  # only HoC's have that
-    of_sentences = _chemprot_sentences if task == "chemprot" else _ddi_sentences
-    sentences = list(of_sentences(ids))
-    if len(sentences) != len(_SENTENCES[task]):
-        raise ValueError(f"they are of {len(sentences)} sentences, not {len(_SENTENCES[task])}")
-    numbered = zip(_SENTENCES[task], sentences, strict=True)
-    return [f"{number}{pair}" for number, pairs in numbered for pair in pairs]
-
-
-def _chemprot_sentences(ids: Iterable[str]) -> Iterator[list[str]]:
-    """Yields the pairs `.T1.T2` of each sentence.
-
-    The pairs of one sentence share mentions, those of two sentences do not.
-    """
-    before = ""
-    mentions: set[str] = set()
-    pairs: list[str] = []
-    for id_ in ids:
-        pmid, *pair = id_.split(".")
-        if pairs and (pmid != before or mentions.isdisjoint(pair)):
-            yield pairs
-            mentions, pairs = set(), []
-        before = pmid
-        mentions.update(pair)
-        pairs.append(f".{pair[0]}.{pair[1]}")
-    yield pairs
-
-
-def _ddi_sentences(ids: Iterable[str]) -> Iterator[list[str]]:
-    """Yields the pairs `_T0_T1` of each sentence: all pairs of its drugs, in their order.
-
-    Raises:
-      ValueError: a sentence does not have all its pairs.
-    """
-    for name, own in itertools.groupby(ids, key=lambda id_: id_.rpartition(".")[0]):
-        count = len(list(own))
-        drugs = math.isqrt(2 * count) + 1  # n drugs have n (n - 1) / 2 pairs
-        pairs = [f"_T{a}_T{b}" for a, b in itertools.combinations(range(drugs), 2)]
-        if len(pairs) != count:
-            raise ValueError(f"the sentence {name} does not have all its pairs")
-        yield pairs
 
 
 def _value(predicted: str | float | Sequence[str]) -> str | float | list[str]:

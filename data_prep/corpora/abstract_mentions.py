@@ -126,7 +126,8 @@ def _rows(
     splits: dict[str, list[tuple[str, ...]]] = {}
     for split, of_split in abstracts.items():
         splits[split] = []
-        for id_, text, mentions, path in of_split:
+        # BLURB's order, in which its evaluators number the sentences: that of a folder of files.
+        for id_, text, mentions, path in sorted(of_split, key=lambda abstract: abstract.id):
             if id_ in seen:
                 left.append((id_, path, "repeated"))
                 continue

@@ -22,7 +22,7 @@ from scipy.stats import pearsonr
 from sklearn.metrics import f1_score
 from sklearn.preprocessing import MultiLabelBinarizer
 
-from data_prep.corpora import corpus_splits, pubmedqa
+from data_prep.corpora import abstract_mentions, corpus_splits, pubmedqa
 from tests import reference
 from tests.blurb_files import FOLDERS
 from tests.run_files import write_scores
@@ -30,7 +30,7 @@ from tfbio import blurb_submission
 from tfbio.formats.splits import find_split
 from tfbio.formats.task_examples import LabelledText, TaggedSentence
 from tfbio.formats.task_file_errors import TaskFileError
-from tfbio.reporting import results
+from tfbio.reporting import blurb_ids, results
 from tfbio.task_types import task_table, types
 
 ROOT = Path(__file__).parents[2]
@@ -390,9 +390,24 @@ def test_a_submission_is_of_one_model_and_of_blurb(tmp_path, monkeypatch, capsys
         blurb_submission.write_submission(["mednli"], str(tmp_path))
 
 
+def test_predictions_on_the_files_that_tfbio_writes_are_found_too(test_file, tmp_path):
+    """By the numbers of the sentences, so they must be in BLURB's order."""
+    rows = abstract_mentions.read_ncbi_disease(reference.corpus("ncbi_disease/pubtator"), [])
+    corpus_splits.write(tmp_path / "data", rows, False)
+    path = find_split(str(tmp_path / "data"), "test")
+    examples = task_table.TASKS["ncbi_disease"].read(path)
+    run = write_run(tmp_path / "run", "ncbi_disease", examples, [gold(examples)], [0.5])
+    found = blurb_submission.submission(run)["predictions"]
+    assert found == true_sentences(test_file("ncbi_disease"))
+
+    run = write_run(tmp_path / "other", "ncbi_disease", examples[::-1], [gold(examples)[::-1]], [0])
+    with pytest.raises(blurb_submission.SubmissionError, match="in another order than BLURB's"):
+        blurb_submission.submission(run)
+
+
 def test_runs_that_do_not_say_where_sentences_stand_are_refused(tmp_path, monkeypatch):
     """As of files without EBM-PICO's lines for its abstracts."""
-    monkeypatch.setitem(blurb_submission.SIZES, "ebm_pico", 1)
+    monkeypatch.setitem(blurb_ids.SIZES, "ebm_pico", 1)
     sentence = TaggedSentence("3", ("pain", "."), ("I-OUT", "O"))
     run = write_run(tmp_path, "ebm_pico", [sentence], [[sentence.tags]], [0.5])
     with pytest.raises(blurb_submission.SubmissionError, match="which abstract .* line 3 is"):
@@ -409,9 +424,9 @@ def test_runs_that_do_not_say_where_sentences_stand_are_refused(tmp_path, monkey
 def test_pairs_that_are_not_all_there_are_named():
     ids = [f"DDI-DrugBank.d1.s0.p{i}" for i in range(5)]
     with pytest.raises(ValueError, match="DDI-DrugBank.d1.s0 does not have all its pairs"):
-        blurb_submission._keys("ddi", ids)
+        blurb_ids.keys("ddi", ids)
     with pytest.raises(ValueError, match="they are of 2 sentences, not 3069"):
-        blurb_submission._keys("chemprot", ["1.T1.T2", "1.T1.T3", "1.T4.T5"])
+        blurb_ids.keys("chemprot", ["1.T1.T2", "1.T1.T3", "1.T4.T5"])
 
 
 def test_the_command(biosses, tmp_path, fails_in_one_sentence):

@@ -13,10 +13,9 @@ import pytest
 from data_prep.corpora import corpus_splits, ddi, pubmedqa
 from tests import reference
 from tests.blurb_files import FOLDERS
-from tfbio import blurb_submission
 from tfbio.formats.splits import find_split
 from tfbio.formats.task_examples import LabelledText, TaggedSentence
-from tfbio.reporting import test_sets
+from tfbio.reporting import blurb_ids, test_sets
 from tfbio.task_types import task_table, types
 
 ROOT = Path(__file__).parents[3]
@@ -53,7 +52,7 @@ def test_the_numbers_are_those_that_a_submission_must_have():
     known = test_sets.published()
     sizes = {task: next(iter(known[task].values())).examples for task in known}
     counts = {task: number for task, (number, _) in test_sets.COUNTS.items()}
-    for task, size in blurb_submission.SIZES.items():
+    for task, size in blurb_ids.SIZES.items():
         assert (sizes | counts)[task] == size
     for task, total in {"gad": 5330, "euadr": 355}.items():
         assert sum(one.examples for one in known[task].values()) == total
