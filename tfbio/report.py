@@ -194,6 +194,10 @@ def _read_runs(
     compared = {run.task: run for run in baselines}
     if len(compared) < len(baselines):
         raise ReportError("a task has more than one --baseline: leave one.")
+    tasks = {run.task for run in runs}
+    for task, run in compared.items():
+        if task not in tasks:
+            print(f"{run.folder}, a --baseline, is compared with nothing: no run is of {task}.")
     return runs, compared
 
 

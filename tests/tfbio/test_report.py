@@ -263,7 +263,7 @@ def test_a_run_of_pretraining_and_what_it_was_worth(write, tmp_path):
     assert "](pretraining.png)" in text
 
 
-def test_runs_are_compared_with_the_baseline_of_their_task(write, tmp_path):
+def test_runs_are_compared_with_the_baseline_of_their_task(write, tmp_path, capsys):
     for task in ("hoc", "bioasq"):
         write(task, perfect=(True, True))
     base = write("bioasq", "random weights", (False,))
@@ -278,6 +278,11 @@ def test_runs_are_compared_with_the_baseline_of_their_task(write, tmp_path):
     assert "| 100.00 to 100.00 | scratch | +25.00 |" in path.read_text("utf-8")
     with pytest.raises(report.ReportError, match="more than one --baseline"):
         report.write_report([base], str(tmp_path / "report"), [base, f"{tmp_path}/ours/bioasq"])
+    assert "is compared with nothing" not in capsys.readouterr().out
+    report.write_report([f"{tmp_path}/ours/hoc"], str(tmp_path / "report"), [base])
+    assert f"{base}, a --baseline, is compared with nothing: no run is of bioasq.\n" in (
+        capsys.readouterr().out
+    )
 
 
 @pytest.fixture

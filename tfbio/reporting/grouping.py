@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -83,8 +84,9 @@ def by_test_set(*lists: Sequence[Run]) -> list[list[Run]]:
 
     The task of a run whose test set is not the published one is called as the data set and what its
     test set is, "ChemProt, 1,000 of 15,745 test examples", with the start of a hash where two are
-    called alike; that of ten folds of one model is "euadr, ten folds". The first fold of GAD, which
-    is BLURB's, keeps a run of its own beside.
+    called alike. So is that of runs with several test sets, none of which is known to be the
+    published one. That of ten folds of one model is "euadr, ten folds". The first fold of GAD,
+    which is BLURB's, keeps a run of its own beside.
 
     Args:
       lists: lists of runs; only runs of one list are joined.
@@ -98,9 +100,32 @@ def by_test_set(*lists: Sequence[Run]) -> list[list[Run]]:
     """
     titles = {column.task: column.title for column in reversed(KNOWN)}
     titles["euadr"] = "EU-ADR"
-    joined = [_with_joined_folds(runs, titles) for runs in lists]
+    joined = [_with_joined_folds(_without_unverified(runs, lists), titles) for runs in lists]
     names: dict[str, dict[str, int]] = {}
     return [[_named(run, titles, names) for run in runs] for runs in joined]
+
+
+def _without_unverified(runs: Sequence[Run], lists: Sequence[Sequence[Run]]) -> list[Run]:
+    """Returns the runs; a test set that may not be another run's is not the published one."""
+    contents: dict[str, set[str]] = {}
+    for run in itertools.chain.from_iterable(lists):
+        if run.match.unverified and run.examples:
+            contents.setdefault(run.task, set()).add(_content_of(run))
+    return [
+        dataclasses.replace(
+            run,
+            part_of=run.task,
+            match=run.match._replace(aside=f"{len(run.examples):,} test examples"),
+        )
+        if run.match.unverified and run.examples and len(contents[run.task]) > 1
+        else run
+        for run in runs
+    ]
+
+
+def _content_of(run: Run) -> str:
+    """Returns the hash of the content of a run's test set."""
+    return test_sets.describe(run.part_of or run.task, run.examples).content
 
 
 def _with_joined_folds(runs: Sequence[Run], titles: Mapping[str, str]) -> list[Run]:
@@ -142,7 +167,7 @@ def _named(run: Run, titles: Mapping[str, str], names: dict[str, dict[str, int]]
     if not run.part_of or run.folds:
         return run
     name = f"{titles.get(run.task, run.task)}, {run.match.aside}"
-    content = test_sets.describe(run.part_of, run.examples).content
+    content = _content_of(run)
     number = names.setdefault(name, {}).setdefault(content, len(names[name]))
     return dataclasses.replace(run, task=f"{name} ({content[:4]})" if number else name)
 

@@ -235,6 +235,21 @@ def figures(run: Run, metric: str, baseline: Run | None = None) -> dict[str, str
     return row
 
 
+def _name_and_pattern(argument: str) -> tuple[str, str]:
+    """Returns the name in NAME=FOLDER, "" if there is none, and the folder or pattern.
+
+    Each may have "=" in it, as the folders of a sweep's combinations have.
+    """
+    if "=" not in argument or glob.glob(argument):
+        return "", argument
+    words = argument.split("=")
+    for end in range(1, len(words)):
+        name, pattern = "=".join(words[:end]), "=".join(words[end:])
+        if os.path.isdir(pattern) or glob.glob(pattern):
+            return name, pattern
+    return words[0], "=".join(words[1:])
+
+
 def find(argument: str) -> list[Run]:
     """Reads the results of the runs that a folder or pattern names, perhaps with `NAME=` before it.
 
@@ -248,9 +263,7 @@ def find(argument: str) -> list[Run]:
     Raises:
       UserError: there is no run, or its files cannot be read or do not belong together.
     """
-    name, pattern = "", argument
-    if "=" in argument and not glob.glob(argument):
-        name, _, pattern = argument.partition("=")
+    name, pattern = _name_and_pattern(argument)
     if os.path.isdir(pattern):
         return [read(pattern, name)]
     folders = sorted(filter(os.path.isdir, glob.glob(pattern)))

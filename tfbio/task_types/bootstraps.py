@@ -47,7 +47,8 @@ def paired_bootstrap(
     et al. (2012, Figure 1) both systems are scored on the same draws of examples. Their differences
     lie around the observed one, not around 0, so those count that are at least twice as large. It
     is one-sided (score > baseline), and never 0: the observed one counts as one more draw (Davison
-    and Hinkley 1997, section 4.2).
+    and Hinkley 1997, section 4.2). It is at least 0.5^size, the odds that all examples differ in
+    one direction by chance (the sign test), since draws of a few examples say less than they seem.
 
     Args:
       score: the indices of examples, int64 [size], drawn with replacement -> their score, a float.
@@ -63,7 +64,7 @@ def paired_bootstrap(
     differences = [score(rows) - baseline(rows) for rows in _resamples(size, seed, samples)]
     # Equal differences must count although they are sums of rounded numbers.
     extreme = np.count_nonzero(np.array(differences) >= 2 * found - 1e-12)
-    return float((extreme + 1) / (samples + 1))
+    return max(float((extreme + 1) / (samples + 1)), 0.5**size)
 
 
 def _resamples(size: int, seed: int, samples: int) -> Iterator[np.ndarray]:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.tfbio.reporting.runs_by_hand import run_of
-from tfbio.reporting import grouping, results
+from tests.tfbio.reporting.runs_by_hand import run_of, texts
+from tfbio.reporting import grouping, results, test_sets
 
 
 def test_data_of_ones_own_are_told_apart_by_the_shortest_end_of_their_path():
@@ -75,3 +75,26 @@ def test_folds_of_different_sizes_count_alike_in_a_draw():
     right = [[1, 0], [1, *[0] * 7]]
     run = grouping.joined([run_of([own], name=str(i)) for i, own in enumerate(right)], "folds")
     assert run.mean() == run.drawn(np.arange(10)) == 5 / 16
+
+
+def test_test_sets_that_are_not_known_to_be_the_published_one_are_told_apart():
+    """Their figures would stand in one column, beside the published ones."""
+    unverified = test_sets.Match(unverified="of 140 test examples, which were not at hand")
+
+    def run(name, labels, match=unverified):
+        right = np.ones((1, len(labels)), bool)
+        return dataclasses.replace(run_of(right, name, texts(labels)), match=match)
+
+    def tasks(*runs):
+        grouped, baselines = grouping.by_test_set(runs[1:], runs[:1])
+        return [(each.task, each.part_of) for each in [*baselines, *grouped]]
+
+    same = [run("a", ["yes", "no"]), run("b", ["yes", "no"])]
+    assert tasks(*same) == [("bioasq", "")] * 2
+    one, again, other = tasks(*same, run("c", ["yes", "no", "yes"]))
+    assert one == again == ("BioASQ, 2 test examples", "bioasq")
+    assert other == ("BioASQ, 3 test examples", "bioasq")
+    of_one_size = tasks(same[0], run("c", ["no", "no"]))
+    assert len(set(of_one_size)) == 2
+    # What is known to be published stays so.
+    assert tasks(run("d", ["yes"], test_sets.Match()), same[0]) == [("bioasq", "")] * 2

@@ -426,6 +426,9 @@ def test_patterns_leave_out_what_is_not_finished(write, tmp_path, capsys, monkey
     ]
     assert [run.name for run in results.find("lr=*")] == ["model"]
     assert [(run.name, run.folder) for run in results.find("x=lr=1")] == [("x", "lr=1")]
+    # As one names the combinations of a sweep.
+    assert [(run.name, run.folder) for run in results.find("lr=3=lr=1")] == [("lr=3", "lr=1")]
+    assert [(run.name, run.folder) for run in results.find("lr=3=a[1]")] == [("lr=3", "a1")]
     for missing in ("a3", "b*", "nowhere"):
         with pytest.raises(UserError, match=f"{re.escape(missing)}.*--output_dir"):
             results.find(missing)

@@ -62,3 +62,10 @@ def test_equal_systems_do_not_differ_and_no_p_value_is_0():
     assert bootstraps.paired_bootstrap(score, score, 100, seed=0, samples=99) == 1
     p = bootstraps.paired_bootstrap(lambda rows: 1.0, lambda rows: 0.0, 100, seed=0, samples=99)
     assert p == 1 / 100
+
+
+@pytest.mark.parametrize("size", [1, 3, 8])
+def test_few_examples_show_no_more_than_the_sign_test(size):
+    """All of them are right in one system and wrong in the other, and so are all draws."""
+    p = bootstraps.paired_bootstrap(lambda rows: 1.0, lambda rows: 0.0, size, seed=0)
+    assert p == stats.binomtest(size, size, alternative="greater").pvalue
