@@ -7,6 +7,7 @@ with those of the source, and only then gives the folder its name.
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -121,8 +122,9 @@ def _write_masked_language_model(
     head = "ForPreTraining" if config.sentence_pair_head else "ForMaskedLM"
     if config.sentence_pair_head and not hugging_face_settings.FAMILIES[family].sentence_pair:
         raise ConversionError(
-            f"{source} has a classifier of sentence pairs, for which a model of type {family} "
-            "has no place: set sentence_pair_head to false in its config.json to leave it out."
+            f"{source} has a classifier of sentence pairs, for which a model of type {family} has "
+            "no place: to leave it out, set sentence_pair_head and sentence_pair_loss to false in "
+            "its config.json."
         )
     names = hugging_face_weights.of_masked_language_model(model, family)
     architecture = hugging_face_settings.class_name(family, head)
@@ -283,13 +285,12 @@ def to_original_electra(source: str, target: str) -> str:
       VocabularyError: there is no vocabulary in the run.
       OSError: the folder cannot be written.
     """
-    settings = _settings(source)
-    if settings.get("objective") != "electra":
+    config = checkpoint_settings.pretraining_config(_settings(source), run_of(source))
+    if config.objective != "electra":
         raise ConversionError(
             f"{source} holds no ELECTRA with its generator, which that code trains: give "
             "--format=hugging_face."
         )
-    config = checkpoint_settings.pretraining_config(settings, run_of(source))
     if not _original_code_has(config):
         raise ConversionError(
             f"{source} has encoders or an optimizer that the original code has not: give "
@@ -301,10 +302,11 @@ def to_original_electra(source: str, target: str) -> str:
     os.makedirs(unfinished)
     name = f"model.ckpt-{int(optimizer.iterations)}"
     tensorflow1_weights.write(os.path.join(unfinished, name), model, optimizer)
-    written = _new_model(config)
-    tensorflow1_weights.load(os.path.join(unfinished, name), written, _new_optimizer())
-    _check(unfinished, model, written)
     vocabularies.copy_vocabulary(vocabularies.find_vocabulary(run_of(source)), unfinished)
+    # No tensor tells it.
+    heads = {"num_attention_heads": config.encoder.num_attention_heads}
+    storage.write_text(os.path.join(unfinished, "bert_config.json"), json.dumps(heads))
+    _check(unfinished, model, read_model(unfinished, _new_optimizer())[1])
     os.rename(unfinished, target)
     return os.path.join(target, name)
 

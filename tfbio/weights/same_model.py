@@ -87,6 +87,8 @@ def require_same_model(folder: str, settings: dict) -> None:
 
 def _difference(name: str, had: Any, wanted: Any) -> str:
     """Returns how a setting of a model, or each of a group, differs from what is wanted."""
+    if name == "lower_case":
+        return f"is {had}, not {wanted}: make examples with --{'' if had else 'no'}lower_case"
     if not isinstance(had, dict) or not isinstance(wanted, dict):
         return f"is {had}, not {wanted}"
     each = [f"{key}={json.dumps(value)}" for key, value in had.items() if value != wanted[key]]

@@ -33,6 +33,25 @@ def test_the_original_code_gets_optimizer_and_step(pretrained, tmp_path):
     assert np.abs(moved).max() > 0
 
 
+def test_the_number_of_heads_comes_back(vocab_file, tmp_path):
+    """No tensor tells it: a reader would take 2 of 64 units each."""
+    settings = PretrainingConfig(
+        sequence_length=8, encoder=EncoderConfig(60, 16, 128, 1, 8, 64, 16), learning_rate=1e-3
+    )
+    run = write_run(tmp_path / "run", settings, electra.Electra(settings), vocab_file)
+    conversion.to_hugging_face(run, str(tmp_path / "hugging_face"))
+    source, folder = str(tmp_path / "source"), tmp_path / "original"
+    conversion.to_tfbio(str(tmp_path / "hugging_face"), source)
+    conversion.to_original_electra(source, str(folder))
+    config, _ = conversion.read_model(str(folder))
+    assert config.encoder == settings.encoder
+    assert (config.generator.num_attention_heads, config.encoder.num_attention_heads) == (
+        settings.generator.num_attention_heads,
+        8,
+    )
+    conversion.to_tfbio(str(folder), str(tmp_path / "back"))
+
+
 def test_the_original_code_gets_what_came_from_transformers(pretrained, tmp_path):
     source, run = str(tmp_path / "source"), str(tmp_path / "run")
     conversion.to_hugging_face(pretrained, source)
