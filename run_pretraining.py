@@ -177,6 +177,11 @@ def main(argv: list[str]) -> None:
 
 def _estimate(settings: PretrainingConfig) -> str:
     """Returns what --dry_run prints."""
+    if FLAGS.teacher:
+        _check_teacher(settings)
+        from tfbio.runs import teachers
+
+        settings = teachers.with_sizes(settings, FLAGS.teacher)
     data = None
     if FLAGS.examples:
         _check_examples()
@@ -184,11 +189,6 @@ def _estimate(settings: PretrainingConfig) -> str:
 
         start = FLAGS.init_checkpoint or ""
         data = pretraining_data.find_data(settings, FLAGS.examples, start)
-    if FLAGS.teacher:
-        _check_teacher(settings)
-        from tfbio.runs import teachers
-
-        settings = teachers.with_sizes(settings, FLAGS.teacher)
     mesh = device_flags.parse_mesh(FLAGS.mesh) if FLAGS.mesh else None
     return pretraining_cost.report(settings, FLAGS.estimate_for or "", data, mesh)
 

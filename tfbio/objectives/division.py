@@ -26,16 +26,17 @@ def check(config: PretrainingConfig, replicas: int, compiles: bool = False) -> N
         raise UsageError("run.jit_compile works on one device or on a TPU, not on several.")
     if config.run.parallel_parts > 1 and replicas > 1:
         raise UsageError("run.parallel_parts works on one device, not on several.")
-    groups = config.gradient_clip_groups
-    if groups > 1 and groups % replicas:
+    size, groups = config.train_batch_size, config.gradient_clip_groups
+    # A size that the devices do not divide would make both remedies of groups wrong.
+    if groups > 1 and groups % replicas and size % replicas == 0:
         raise UsageError(
             f"gradient_clip_groups {groups} does not divide by {replicas} devices: give {replicas} "
             "(each clips the gradient of its examples), or 1 (that of all is clipped)."
         )
-    if config.train_batch_size % pieces(config, replicas):
+    if size % replicas or size % pieces(config, replicas):
         divided = " and ".join(f"{name}={number}" for name, number in _parts(config).items())
         raise UsageError(
-            f"train_batch_size {config.train_batch_size} does not divide by {replicas} devices"
+            f"train_batch_size {size} does not divide by {replicas} devices"
             + (f" with {divided}." if divided else ".")
         )
 

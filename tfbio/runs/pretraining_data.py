@@ -245,7 +245,10 @@ def _format(manifest: Manifest) -> ExampleFormat | None:
 def _non_empty(shards: list[Shard], folder: str, split: str) -> list[Shard]:
     shards = [shard for shard in shards if shard.records]
     if not shards:
-        raise DataError(f"{folder} has no {split} examples: see the counts in its manifest.json.")
+        raise DataError(
+            f"{folder} has no {split} examples: make some of more documents, or with another "
+            "--held_out_fraction."
+        )
     return shards
 
 
@@ -335,8 +338,8 @@ def find_data(
     Args:
       config: all settings.
       example_folders: paths of folders that `data_prep.examples` made.
-      init_checkpoint: see `pretraining.pretrain`. Its table of tokens may have more rows than the
-        vocabulary, as Megatron-LM pads it to a multiple of 128; new weights may not.
+      init_checkpoint: see `pretraining.pretrain`. Its table of tokens, or that of a teacher, may
+        have rows beyond the vocabulary, as Megatron-LM's has.
 
     Returns:
       A list with a pair for each phase of the settings: the path of the folder of its examples and
@@ -353,7 +356,7 @@ def find_data(
     # With run.stop_at_step the command stays that of the whole run, of which it may not come to the
     # last phase.
     whole = (config.final_sequence_length,)
-    padded = bool(init_checkpoint)
+    padded = bool(init_checkpoint or config.distillation.teacher_hidden_size)
     data = find_examples(example_folders, lengths, rows, padded, unread_lengths=whole)
     objectives = set()
     for folder, manifest in data:

@@ -124,7 +124,8 @@ def require_same_run(settings: dict, data: Data, model_dir: str, is_new: bool) -
       The path of the vocabulary with which the examples were made.
 
     Raises:
-      UserError: the folder holds another run, or a kept checkpoint of one.
+      UserError: the folder holds another run, or a kept checkpoint of one; or the vocabulary beside
+        the examples is not that with which they were made.
       VocabularyError: the examples have no vocabulary.
     """
     path = file_paths.at(model_dir, CONFIG)
@@ -140,12 +141,18 @@ def require_same_run(settings: dict, data: Data, model_dir: str, is_new: bool) -
             "--model_dir."
         )
     if is_new:
-        _require_no_kept(model_dir, settings["init_checkpoint"])
+        _require_no_kept(model_dir, settings, before)
     else:
         _require_same_settings(before, settings, model_dir)
         settings["data"] = (before.get("data") or {}) | settings["data"]
     folder, manifest = data[0]
-    return manifest.settings.get("vocab_file") or vocabularies.find_vocabulary(folder)
+    vocabulary = manifest.settings.get("vocab_file") or vocabularies.find_vocabulary(folder)
+    if vocabularies.sha256_of(vocabulary) != manifest.settings["vocab_sha256"]:
+        raise UserError(
+            f"{vocabulary} is not the vocabulary with which the examples in {folder} were made: "
+            "copy that one there again, or make the examples anew."
+        )
+    return vocabulary
 
 
 def prepare(settings: dict, vocabulary: str | os.PathLike, model_dir: str, is_new: bool) -> None:
@@ -191,7 +198,8 @@ def _require_same_settings(before: dict, settings: dict, model_dir: str) -> None
             raise UserError(
                 f"{model_dir} holds a run of {had} steps, whose learning rate falls to 0 until "
                 f"then: let it end, and train on with --init_checkpoint={model_dir}, --set "
-                f"num_train_steps={wanted - had} and another --model_dir."
+                f"num_train_steps={wanted - had}, another --set seed=N, by which it reads the "
+                "examples in another order and with other masks, and another --model_dir."
             )
     if differing:
         name = min(differing)
@@ -203,15 +211,30 @@ def _require_same_settings(before: dict, settings: dict, model_dir: str) -> None
         )
 
 
-def _require_no_kept(model_dir: str, init_checkpoint: str) -> None:
+def _require_no_kept(model_dir: str, settings: dict, before: dict) -> None:
     """Refuses a new run where one that was removed left a checkpoint: it would pass for its own."""
+    init_checkpoint = settings["init_checkpoint"]
     own = file_paths.absolute(init_checkpoint) if init_checkpoint else ""
     for prefix in checkpointing.find_kept(model_dir):
-        if file_paths.absolute(prefix) != own:
+        # A run that was killed while it wrote its first checkpoint left this one, and writes it
+        # again.
+        is_first = int(prefix.rpartition("-")[2]) <= settings["run"]["save_checkpoints_steps"]
+        if file_paths.absolute(prefix) != own and not (is_first and _is_same(before, settings)):
             raise UserError(
                 f"{prefix}.index is of another run, whose other checkpoints are gone: move its "
                 "files elsewhere, or give another --model_dir."
             )
+
+
+def _is_same(before: dict, settings: dict) -> bool:
+    """Returns True if a run in the folder began with these settings."""
+    if not before:
+        return False
+    try:
+        _require_same_settings(before, settings, "")
+    except UserError:
+        return False
+    return True
 
 
 def _first_difference(name: str, had: Any, wanted: Any) -> tuple[str, Any, Any]:

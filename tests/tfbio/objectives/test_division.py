@@ -19,7 +19,8 @@ from tfbio.objectives.pretraining_run import PretrainingRun
         (15, 1, 2, 1, 1, 2, "15 does not divide by 1 devices with run.parallel_parts=2."),
         (16, 2, 2, 1, 1, 4, ""),
         (16, 2, 1, 4, 2, 8, ""),  # groups are over all devices
-        (15, 1, 1, 5, 2, 5, "gradient_clip_groups 5 does not divide by 2 devices: give 2"),
+        (20, 1, 1, 5, 2, 5, "gradient_clip_groups 5 does not divide by 2 devices: give 2"),
+        (16, 1, 1, 8, 3, 8, "16 does not divide by 3 devices with gradient_clip_groups=8."),
         (12, 4, 1, 4, 2, 16, "gradient_accumulation_steps=4 and gradient_clip_groups=4."),
     ],
 )

@@ -115,6 +115,41 @@ def test_a_new_run_refuses_the_kept_checkpoints_of_another(shallow, examples_fol
     assert (folder / "kept-10.index").exists()
 
 
+def test_a_run_that_was_killed_at_its_first_kept_checkpoint_begins_anew(
+    shallow, examples_folder, tmp_path
+):
+    """It had written the one that is kept for good, and not yet the other."""
+    data = pretraining_data.find_examples([str(examples_folder)], [64], shallow.encoder.vocab_size)
+    run = dataclasses.replace(shallow.run, save_checkpoints_steps=4, keep_checkpoints_at=[4])
+    shallow = dataclasses.replace(shallow, run=run)
+    folder = tmp_path / "run"
+    write(pretraining_folder.settings_of(shallow, data, ""), data, folder, True)
+    tf.train.Checkpoint().write(str(folder / "kept-4"))
+    write(pretraining_folder.settings_of(shallow, data, ""), data, folder, True)
+    other = dataclasses.replace(shallow, learning_rate=0.5)
+    with pytest.raises(UserError, match="kept-4.index is of another run, whose other"):
+        write(pretraining_folder.settings_of(other, data, ""), data, folder, True)
+    # A later one is of a run that had saved others.
+    tf.train.Checkpoint().write(str(folder / "kept-8"))
+    with pytest.raises(UserError, match="kept-8.index is of another run, whose other"):
+        write(pretraining_folder.settings_of(shallow, data, ""), data, folder, True)
+
+
+def test_a_vocabulary_that_is_not_that_of_the_examples_is_refused(
+    shallow, examples_folder, tmp_path
+):
+    """As one that was copied in part: its masks and its words would be others."""
+    folder = shutil.copytree(examples_folder, tmp_path / "examples")
+    data = pretraining_data.find_examples([str(folder)], [64], shallow.encoder.vocab_size)
+    settings = pretraining_folder.settings_of(shallow, data, "")
+    write(settings, data, tmp_path / "run", True)
+    text = (folder / "vocab.txt").read_text()
+    (folder / "vocab.txt").write_text(text[: len(text) // 2])
+    for is_new in (True, False):
+        with pytest.raises(UserError, match=r"vocab\.txt is not the vocabulary with which the ex"):
+            write(settings, data, tmp_path / "run", is_new)
+
+
 def test_a_setting_in_a_group_that_differs_is_named(shallow, examples_folder, tmp_path):
     """Not the whole group, which is cut in the middle where it is printed."""
     data = pretraining_data.find_examples([str(examples_folder)], [64], shallow.encoder.vocab_size)

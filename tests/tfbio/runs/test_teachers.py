@@ -175,6 +175,23 @@ def test_a_teacher_may_be_in_the_form_of_transformers(
             np.testing.assert_array_equal(value, expected, err_msg=expected.name)
 
 
+def test_a_teacher_whose_table_is_padded_teaches_a_student_from_scratch(
+    student, larger, write, examples_folder, cpu, tmp_path
+):
+    """As that of Megatron-LM, to a multiple of 128; the student has as many rows."""
+    rows = student.encoder.vocab_size + 3
+
+    def padded(settings):
+        encoder = dataclasses.replace(settings.encoder, vocab_size=rows)
+        return dataclasses.replace(settings, encoder=encoder, num_train_steps=1)
+
+    folder = tmp_path / "teacher"
+    write(folder, padded(larger))
+    given = (padded(student), [str(examples_folder)], str(tmp_path / "model"), cpu)
+    pretraining.pretrain(*given, teacher=str(folder))
+    assert [len(values) for values in saved(tmp_path / "model", "word_embeddings")] == [rows]
+
+
 def test_a_student_begins_with_the_weights_of_a_masked_language_model(
     student, teacher, finished, write, tmp_path
 ):
