@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # From the best on; `auto` takes the first that is installed, or else pysbd without spaCy.
 # Boundary F1 on GENIA, whose boundaries people corrected: biosenter 99.6, scispacy (pysbd's rules)
-# 98.8, at 18 times as many words a core-second (benchmarks/sentences.py; docs/benchmarks.md).
+# 98.8, at 16 times as many words a core-second (benchmarks/sentences.py; docs/benchmarks.md).
 # en_core_sci_sm was not measured: it stands where biosenter's authors found it, below biosenter.
 BEST_FIRST = ("biosenter", "en_core_sci_sm", "scispacy")
 # The rules that scispacy has, which need no spaCy: prediction has them in every installation.

@@ -1,4 +1,4 @@
-"""Draws docs/figures/data_flow.svg, the way of the data in README.md.
+"""Draws docs/figures/data_flow.svg, the data flow in README.md.
 
     python docs/figures/data_flow.py              # the SVG
     python docs/figures/data_flow.py flow.png     # another form, to look at
