@@ -193,8 +193,7 @@ class FamilyComparison(comparison.Comparison):
         if not any(map(math.isfinite, losses.values())):
             rates = ", ".join(f"{rate:g}" for rate in losses)
             raise errors.UserError(
-                f"{name} diverged with each learning rate of {rates}: give it smaller ones in "
-                "scripts/families.py."
+                f"{name} diverged with each learning rate of {rates}: put smaller ones in FAMILIES."
             )
         return min(losses, key=lambda rate: scores.rank(losses[rate]))
 

@@ -147,17 +147,17 @@ def kill_and_resume(monkeypatch, capsys):
         monkeypatch.setattr(script, "subprocess", Forked())
         command = ["kill_and_resume.py", f"--hparams={recipe}", *flags]
         command += [f"--examples={folder}" for folder in folders]
-        command += [f"--kills={kill_recipes.KILLS}", f"--steps={kill_recipes.STEPS}"]
+        command += ["--kills=2", f"--steps={kill_recipes.STEPS}"]  # one by each signal
         command += [f"--seed={kill_recipes.SEED}"]
         settings = (*kill_recipes.small(recipe), *changes)
         command += [f"--set={setting}" for setting in settings]
         monkeypatch.setattr(sys, "argv", command)
         script.main()
         said = capsys.readouterr().out
-        assert said.count("SIGKILL after step") == 2 and "SIGTERM after step" in said
+        assert said.count("SIGKILL after step") == said.count("SIGTERM after step") == 1
         assert ", 0 differences" in said
         row = kill_recipes.read_result(said)
-        assert len(row["kills"]) == 3 and row["arrays"] > 10 and row["logged"] > 10
+        assert len(row["kills"]) == 2 and row["arrays"] > 10 and row["logged"] > 10
 
     return kill_and_resume
 
@@ -170,7 +170,6 @@ BFLOAT16 = ("run.precision=bfloat16",)
 @pytest.mark.parametrize(
     ("recipe", "changes"),
     [
-        ("biom_bert_large", ()),
         ("pubmedbert_adversarial", BFLOAT16),
         ("biomegatron_345m_cased", ()),
     ],

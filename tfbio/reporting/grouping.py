@@ -109,7 +109,7 @@ def _without_unverified(runs: Sequence[Run], lists: Sequence[Sequence[Run]]) -> 
     """Returns the runs; a test set that may not be another run's is not the published one."""
     contents: dict[str, set[str]] = {}
     for run in itertools.chain.from_iterable(lists):
-        if run.match.unverified and run.examples:
+        if _may_be_published(run):
             contents.setdefault(run.task, set()).add(_content_of(run))
     return [
         dataclasses.replace(
@@ -117,10 +117,15 @@ def _without_unverified(runs: Sequence[Run], lists: Sequence[Sequence[Run]]) -> 
             part_of=run.task,
             match=run.match._replace(aside=f"{len(run.examples):,} test examples"),
         )
-        if run.match.unverified and run.examples and len(contents[run.task]) > 1
+        if _may_be_published(run) and len(contents[run.task]) > 1
         else run
         for run in runs
     ]
+
+
+def _may_be_published(run: Run) -> bool:
+    """Returns True if a run's examples may be a published test set, which is not known."""
+    return bool(run.match.unverified and run.examples and not run.data_set)
 
 
 def _content_of(run: Run) -> str:

@@ -92,8 +92,9 @@ ELECTRA = (
 @pytest.mark.parametrize(
     "settings",
     [
+        (*IN_PARTS, "encoder.layer_norm_first=false"),
         ADVERSARIAL,
-        ELECTRA + IN_PARTS,
+        ELECTRA,
         # Whose undivided parts have other rows.
         IN_PARTS + UNDROPPED,
         ADVERSARIAL + IN_PARTS + UNDROPPED,
