@@ -421,14 +421,6 @@ def test_runs_that_do_not_say_where_sentences_stand_are_refused(tmp_path, monkey
         blurb_submission.submission(run)
 
 
-def test_pairs_that_are_not_all_there_are_named():
-    ids = [f"DDI-DrugBank.d1.s0.p{i}" for i in range(5)]
-    with pytest.raises(ValueError, match="DDI-DrugBank.d1.s0 does not have all its pairs"):
-        blurb_ids.keys("ddi", ids)
-    with pytest.raises(ValueError, match="they are of 2 sentences, not 3069"):
-        blurb_ids.keys("chemprot", ["1.T1.T2", "1.T1.T3", "1.T4.T5"])
-
-
 def test_the_command(biosses, tmp_path, fails_in_one_sentence):
     def run(*arguments):
         return subprocess.run(
