@@ -32,7 +32,7 @@ def electra(examples_folder):
 
 @pytest.fixture(scope="module")
 def command(electra):
-    """Of a masked language model, which is half as much to trace."""
+    """Pretrains a masked language model, which is half as much to trace."""
     return [*electra, "--set=objective=mlm"]
 
 

@@ -391,7 +391,7 @@ def test_a_submission_is_of_one_model_and_of_blurb(tmp_path, monkeypatch, capsys
 
 
 def test_predictions_on_the_files_that_tfbio_writes_are_found_too(test_file, tmp_path):
-    """By the numbers of the sentences, so they must be in BLURB's order."""
+    """The sentences are known by their numbers, so they must be in BLURB's order."""
     rows = abstract_mentions.read_ncbi_disease(reference.corpus("ncbi_disease/pubtator"), [])
     corpus_splits.write(tmp_path / "data", rows, False)
     path = find_split(str(tmp_path / "data"), "test")

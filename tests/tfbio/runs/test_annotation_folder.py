@@ -21,7 +21,7 @@ NOTE = dataclasses.asdict(AnnotatedFile("a.xml", 1, Shard("a.jsonl", 1, 3, ""), 
 
 
 def facts(**changes):
-    """Of the model that annotates here."""
+    """Returns the facts of the model that annotates here."""
     here = ModelFacts(
         weights_sha256="abc",
         precision="float32",
