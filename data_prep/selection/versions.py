@@ -77,8 +77,8 @@ def with_pmc_numbers(
     """
     rows = newest(np.frombuffer(b"".join(group[1]), ROW))
     rows = rows[(rows["pmcid"] > 0) & (rows["reason"] != _SUPERSEDED)]
-    rows = rows[np.lexsort([*_age(rows), rows["key"]])]
-    rows = rows[np.append(rows["key"][1:] != rows["key"][:-1], np.ones(min(1, rows.size), bool))]
+    rows = rows[np.lexsort(_age(rows))[::-1]]
+    rows = rows[np.unique(rows["key"], return_index=True)[1]]  # the first of each, so the newest
     yield from row_groups.grouped(rows, rows["pmcid"] % partitions)
 
 
