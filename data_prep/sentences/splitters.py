@@ -44,7 +44,7 @@ _MOST_WORDS = 1_000_000
 # Characters that a pipeline reads at once, several times the longest abstract's.
 _PIECE = 10_000
 # The same for pysbd's rules, whose time grows with the square of the number of sentences: 10,000
-# characters of "No. No. No." would take minutes.
+# characters of "No. No. No." take more than a minute.
 _PIECE_OF_RULES = 2_000
 
 _WHITE_SPACE = re.compile(r"\s")

@@ -7,35 +7,17 @@ import os
 
 import pytest
 
-import tfbio
 from data_prep.running import work_folder
+from tests.model_facts import facts
 from tfbio.base import storage
 from tfbio.base.errors import DataError, UserError
 from tfbio.base.shards import Shard
 from tfbio.runs import annotation
-from tfbio.runs.annotated_file import AnnotatedFile, AnnotationSettings, ModelFacts
+from tfbio.runs.annotated_file import AnnotatedFile, AnnotationSettings
 from tfbio.runs.annotation_folder import AnnotationFolder
 
 CITATIONS = "<PubmedArticleSet></PubmedArticleSet>"
 NOTE = dataclasses.asdict(AnnotatedFile("a.xml", 1, Shard("a.jsonl", 1, 3, ""), {}, []))
-
-
-def facts(**changes):
-    """Returns the facts of the model that annotates here."""
-    here = ModelFacts(
-        weights_sha256="abc",
-        precision="float32",
-        sentence_splitter=" ".join(annotation.splitters.resolve("auto")),
-        vocab_sha256="def",
-        lower_case=True,
-        labels="O, B",
-        words="symbols",
-        entity_type="Chemical",
-        sequence_length=128,
-        bfloat16_products="",
-        tfbio=tfbio.__version__,
-    )
-    return dataclasses.replace(here, **changes)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import pytest
 
 from data_prep.running import pipeline, work_folder
 from tests import portable_runner
+from tests.model_facts import facts
 from tests.portable_runner import ROOT, wait_for
 from tests.tfbio.runs.test_annotation import files_of, never, write_citations
 from tfbio.base.errors import UserError
@@ -25,19 +26,7 @@ from tfbio.training import cpu_bfloat16
 
 # Beam's runner that a job service runs pipelines on, here in this process.
 IN_PROCESS = pipeline.Runner("FnApiRunner")
-FACTS = ModelFacts(
-    weights_sha256="00",
-    precision="float32",
-    sentence_splitter="biosenter 1.0",
-    vocab_sha256="11",
-    lower_case=True,
-    labels="O, B",
-    words="symbols",
-    entity_type="Chemical",
-    sequence_length=128,
-    bfloat16_products="",
-    tfbio="0.1.0",
-)
+FACTS = facts()
 # A note on a file, without its job.
 NOTE = {
     **{"input": "a.xml", "bytes": 7, "output": None, "entities": {}, "left_out": []},
