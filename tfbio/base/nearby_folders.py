@@ -35,7 +35,7 @@ def model_meant(path: str, takes_runs: bool = False) -> str:
         return _has_weights(folder) or (takes_runs and _is_run(folder))
 
     if os.path.isdir(path):
-        return "" if holds(path) else _named("the model", _of_cache(path) or below(path, holds))
+        return "" if holds(path) else _named(_of_cache(path) or below(path, holds))
     if os.path.isfile(path):
         return _of_file(path)
     return _of_hub(path)
@@ -59,14 +59,14 @@ def below(folder: str, holds: Callable[[str], bool]) -> list[str]:
     return []
 
 
-def _named(content: str, folders: list[str]) -> str:
-    """Returns the end of a sentence that names folders; "" if there is none."""
+def _named(folders: list[str]) -> str:
+    """Returns the end of a sentence that names folders with a model; "" if there is none."""
     if not folders:
         return ""
     if len(folders) == 1:
-        return f"{content} is in {folders[0]}: give that folder"
+        return f"the model is in {folders[0]}: give that folder"
     more = ", ..." if len(folders) > 3 else ""
-    return f"{content} may be in {', '.join(folders[:3])}{more}: give one of these folders"
+    return f"the model may be in {', '.join(folders[:3])}{more}: give one of these folders"
 
 
 def _folders_in(folder: str) -> Iterator[str]:

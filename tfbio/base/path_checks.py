@@ -94,20 +94,29 @@ def require_remote(tpu: str, flag: str, folders: Sequence[str]) -> None:
             )
 
 
-def require_output(flag: str, path: str, is_folder: bool = True) -> None:
+def require_output(
+    flag: str, path: str, is_folder: bool = True, may_be_remote: bool = False
+) -> None:
     """Checks that the path of an output flag can be a folder, or a file; returns nothing.
 
     Args:
       flag: the name of the flag, for the message.
-      path: the path, which need not exist. An address in an object store passes.
+      path: the path, which need not exist.
       is_folder: True if it will be a folder, False if a file.
+      may_be_remote: True if the command can write to an object store, whose address passes then.
 
     Raises:
       UserError: there is a file in place of a folder (also of one above it), or a folder in place
-        of a file.
+        of a file; or it is an address, and the command writes local files.
     """
     if file_paths.is_remote(path):
-        return
+        if may_be_remote:
+            return
+        kind = "folder" if is_folder else "file"
+        raise UserError(
+            f"--{flag}={path}: this command writes local files. Give a {kind} here, and copy it "
+            "afterwards."
+        )
     target = Path(os.path.abspath(path))
     if not is_folder and target.is_dir():
         raise UserError(f"--{flag}={path} is a folder, expected a file.")
@@ -135,7 +144,7 @@ def require_own(flag: str, folder: str, command: str, is_own: Callable[[str, dic
         lost; or see `require_no_pattern`.
     """
     require_no_pattern(folder, f"--{flag}={folder}")
-    require_output(flag, folder)
+    require_output(flag, folder, may_be_remote=True)
     path = Path(folder)
     if file_paths.is_remote(folder) or not path.is_dir():
         return

@@ -24,7 +24,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import IO
+from typing import IO, Any
 
 from tfbio.base import errors, file_paths, messages
 
@@ -83,9 +83,8 @@ _HALF_WRITTEN = re.compile(r".+\.[0-9a-f]{32}\.tmp")
 def remove_half_written(path: str | os.PathLike) -> None:
     """Removes from storage the unfinished files (`*.tmp`) of a `written_whole` that was killed.
 
-    And so it removes unfinished folders. It returns nothing. Those that another process is writing
-    stay, and those that cannot be removed.
-    In an object store there are none.
+    It removes unfinished folders, too, and returns nothing. Those that another process is writing
+    stay, and those that cannot be removed. In an object store there are none.
 
     Args:
       path: a file whose unfinished versions to remove, or a folder of such files.
@@ -97,8 +96,7 @@ def remove_half_written(path: str | os.PathLike) -> None:
     for leftover in leftovers:
         if _HALF_WRITTEN.fullmatch(leftover.name):
             with suppress(OSError):  # it does no harm
-                remove = _remove_abandoned_folder if leftover.is_dir() else _remove_abandoned
-                remove(leftover)
+                _remove_abandoned(leftover)
 
 
 @contextmanager
@@ -132,21 +130,18 @@ def temporary_folder(path: str | os.PathLike) -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _remove_abandoned_folder(folder: pathlib.Path) -> None:
-    """Removes a `temporary_folder` that nobody uses; raises an OSError if it cannot."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def _remove_abandoned(path: pathlib.Path) -> None:
+    """Removes an unfinished file or folder that nobody writes; raises an OSError if it cannot."""
+    is_folder = path.is_dir()
+    descriptor = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)  # as NFS locks files
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(folder)
+        if is_folder:
+            shutil.rmtree(path)
+        else:
+            path.unlink()
     finally:
         os.close(descriptor)
-
-
-def _remove_abandoned(file: pathlib.Path) -> None:
-    """Removes a file, unless `written_whole` is writing it; raises an OSError if it cannot."""
-    with open(file, "r+b") as stream:  # as NFS wants it for a lock
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        file.unlink()
 
 
 @contextmanager
@@ -285,12 +280,32 @@ def find(pattern: str) -> list[str]:
       The paths or addresses (str), in no fixed order; [] if none matches.
 
     Raises:
+      OSError: a folder of an object store cannot be listed.
       UserError: no installed package supports such an address.
     """
     if not file_paths.is_remote(pattern):
         return glob.glob(pattern, recursive=True)
-    files = file_paths.address(pattern).fs
-    return [files.unstrip_protocol(name) for name in files.glob(pattern) if files.isfile(name)]
+    address = file_paths.address(pattern)
+    with suppress(FileNotFoundError):
+        names = _matching(address.fs, address.path.rstrip("/"), "file")
+        return [address.fs.unstrip_protocol(name) for name in names]
+    return []
+
+
+def _matching(files: Any, pattern: str, kind: str) -> list[str]:
+    """Returns the names of files ("file") or folders ("directory") that match, by listings."""
+    folder, part = os.path.split(pattern)
+    if "**" in pattern:  # one listing of everything below
+        found = files.glob(pattern, detail=True).values()
+    elif not glob.has_magic(pattern):
+        found = [files.info(pattern)]
+    else:  # not `glob`, which passes over a folder that it cannot list
+        folders = _matching(files, folder, "directory") if glob.has_magic(folder) else [folder]
+        listed = (info for name in folders for info in files.ls(name, detail=True))
+        found = [info for info in listed if pathlib.PurePosixPath(info["name"]).match(part)]
+    # A file whose name ends in "/" only marks a folder.
+    names = [info["name"] for info in found if info["type"] == kind]
+    return [name.rstrip("/") for name in names if kind == "directory" or name[-1:] != "/"]
 
 
 def size(path: str | os.PathLike) -> int:

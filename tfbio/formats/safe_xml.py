@@ -6,6 +6,7 @@ The readers of PubMed's and PMC's files, of released corpora and of BioC use it.
 from __future__ import annotations
 
 import codecs
+import errno
 import gzip
 import html
 import html.entities
@@ -216,13 +217,29 @@ def check_not_empty(size: int) -> None:
         raise BadFile("the file is empty.")
 
 
+# The errors of a file that is not there, or is not for us to read.
+_LASTING = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+
+
+def is_lasting(error: OSError) -> bool:
+    """Returns True if a file of XML or another kind cannot be read later either, as far as known.
+
+    An error of a disk, a network or an object store may pass.
+
+    Args:
+      error: the error of opening or reading the file.
+    """
+    return isinstance(error, _LASTING) or error.errno == errno.ELOOP  # links in a circle
+
+
 @contextmanager
 def faults() -> Iterator[None]:
     """Turns the errors of damaged XML in its block, as a context manager, into a `BadFile`.
 
     Raises:
       BadFile: the block raised an error of gzip (damaged or cut short), of lxml (not well-formed),
-        of too deep nesting, or an OSError (cannot be read); the message is one sentence.
+        of too deep nesting, or a lasting OSError (see `is_lasting`); the message is one sentence.
+      OSError: any other, which may pass: the file is not known to be bad.
     """
     try:
         yield
@@ -234,6 +251,8 @@ def faults() -> Iterator[None]:
     except RecursionError as error:
         raise BadFile("it nests XML elements too deeply.") from error
     except OSError as error:
+        if not is_lasting(error):
+            raise
         raise BadFile(f"it cannot be read ({error.strerror or error}).") from error
 
 

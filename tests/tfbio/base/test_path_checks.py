@@ -1,10 +1,12 @@
 """Checks of what flags name, before TensorFlow is imported."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
 
+from tfbio import blurb_submission, quickstart, report
 from tfbio.base import path_checks
 from tfbio.base.errors import UserError
 
@@ -121,3 +123,31 @@ def test_a_folder_is_no_file(tmp_path):
     path_checks.require_output("output", str(tmp_path / "new" / "report.md"), is_folder=False)
     with pytest.raises(UserError, match=f"--output={tmp_path} is a folder, expected a file"):
         path_checks.require_output("output", str(tmp_path), is_folder=False)
+
+
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_a_command_of_local_files_takes_no_address(kind, tmp_path, monkeypatch):
+    """It would make the folder gs: here, and end without an error."""
+    monkeypatch.chdir(tmp_path)
+    said = f"--output=gs://mine/out: this command writes local files. Give a {kind} here, and copy"
+    with pytest.raises(UserError, match=said):
+        path_checks.require_output("output", "gs://mine/out", is_folder=kind == "folder")
+    path_checks.require_output("output", "gs://mine/out", kind == "folder", may_be_remote=True)
+    check("gs://mine/model")
+
+
+@pytest.mark.parametrize("command", [quickstart, report, blurb_submission])
+def test_the_commands_of_local_files_say_so(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = SimpleNamespace(
+        output="gs://mine/out",
+        finetuning=["run"],
+        baseline="",
+        pretraining=[],
+        published="",
+        seed=0,
+    )
+    monkeypatch.setattr(command.flags, "FLAGS", given)
+    with pytest.raises(UserError, match="--output=gs://mine/out: this command writes local files"):
+        command.main(["command"])
+    assert not list(tmp_path.iterdir())

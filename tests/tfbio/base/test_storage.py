@@ -294,3 +294,47 @@ def test_a_temporary_folder_is_on_the_file_system_of_the_folder(tmp_path):
     (real / os.path.basename(folder)).mkdir()
     storage.remove_half_written(real)
     assert not list(real.iterdir())
+
+
+@pytest.fixture
+def bucket():
+    """Four files in a store whose objects are in this process's memory."""
+    folder = "memory://bucket"
+    for name in ("a/1.xml", "a/2.xml", "b/3.xml", "a/c/4.xml"):
+        file_paths.at(folder, name).write_bytes(b"")
+    yield folder
+    storage.remove_folder("memory://")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("a/*.xml", ["1.xml", "2.xml"]),
+        ("a/*", ["1.xml", "2.xml"]),
+        ("*/[13].x?l", ["1.xml", "3.xml"]),
+        ("a/**", ["1.xml", "2.xml", "4.xml"]),
+        ("b/3.xml", ["3.xml"]),
+        ("a", []),
+        ("gone/*", []),
+        ("gone", []),
+    ],
+)
+def test_files_are_found_by_listings_alone(bucket, monkeypatch, pattern, names):
+    """So no file is left out for a request that fails."""
+    files = type(file_paths.address(bucket).fs)
+    monkeypatch.setattr(files, "isfile", lambda *_: False)
+    found = storage.find(f"{bucket}/{pattern}")
+    assert sorted(path.rpartition("/")[2] for path in found) == names
+
+
+@pytest.mark.parametrize("pattern", ["a/*.xml", "*/*.xml", "b/3.xml"])
+def test_a_listing_that_fails_is_an_error(bucket, monkeypatch, pattern):
+    files = type(file_paths.address(bucket).fs)
+
+    def fail(*_, **__):
+        raise OSError(errno.EIO, "the store does not answer")
+
+    for name in ("ls", "info"):
+        monkeypatch.setattr(files, name, fail)
+    with pytest.raises(OSError, match="does not answer"):
+        storage.find(f"{bucket}/{pattern}")

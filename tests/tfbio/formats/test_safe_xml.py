@@ -1,4 +1,7 @@
+import errno
+import gzip
 import io
+import os
 from collections import Counter
 
 import pytest
@@ -51,3 +54,27 @@ def test_a_section_of_cdata_stays(encoding, block):
     root = etree.fromstring(new, etree.XMLParser(**safe_xml.SAFE))
     assert "".join(root.itertext()) == f"\xa0{inner[0]}\xa0{inner[1]}{inner[2]}\u03b1]>"
     assert not unknown
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        EOFError("cut"),
+        gzip.BadGzipFile("not a gzip file"),
+        FileNotFoundError("bucket/a.xml"),
+        IsADirectoryError(errno.EISDIR, "is a folder"),
+        PermissionError(errno.EACCES, "denied"),
+        OSError(errno.ELOOP, "links in a circle"),
+    ],
+)
+def test_damage_and_errors_that_last_are_a_bad_file(error):
+    with pytest.raises(safe_xml.BadFile), safe_xml.faults():
+        raise error
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ETIMEDOUT, errno.ESTALE, None])
+def test_an_error_that_may_pass_says_nothing_about_a_file(number):
+    error = OSError(number, os.strerror(number)) if number else TimeoutError()
+    with pytest.raises(OSError) as raised, safe_xml.faults():
+        raise error
+    assert raised.value is error
