@@ -251,7 +251,7 @@ def main(argv: list[str]) -> None:
     """
     cli.no_arguments(argv)
     flag = flags.FLAGS
-    path_checks.require_output("output", flag.output)
+    path_checks.require_output("output", flag.output, may_be_remote=True)
     with storage.only_writer(flag.output):
         path = _write_report(
             flag.documents, flag.output, vocab=flag.vocab, lower_case=flag.lower_case

@@ -123,7 +123,8 @@ def make_documents(
     # The workers' current folder may be another.
     output = file_paths.absolute(output)
     splitter, version = splitters.resolve(settings.sentence_splitter)
-    sizes = [_status(path).st_size for path in paths]
+    statuses = input_files.statuses(paths)
+    sizes = [status.size for status in statuses]
     excluded = exclusion.load(settings.exclude, messages.say) if settings.exclude else None
     described = {
         "inputs": f"{len(paths)} files, {_digest_of_names(paths, sizes)}",
@@ -146,7 +147,7 @@ def make_documents(
         # It may be no splitter. The workers load it only once all input is read.
         splitters.load(splitter)
     # Finished output is known by its files' names and sizes, half-done work by their times too.
-    times = _digest_of_times(paths)
+    times = hashlib.sha256("\n".join(status.time for status in statuses).encode()).hexdigest()
     pipeline.check_reachable(runner)
     work = work_folder.open_work(output, "documents", described | {"times": times}, overwrite)
     if excluded:
@@ -162,7 +163,7 @@ def make_documents(
             unit_characters=int(settings.shard_megabytes * 1e6),
             max_articles=settings.max_articles,
         ),
-        writer=document_shards.Writer(str(work), splitter, strict),
+        writer=document_shards.Writer(str(work), splitter, strict, version),
         partitions=1 + sum(sizes) // _PARTITION_BYTES,
         drop_duplicates=settings.duplicates,
     )
@@ -173,23 +174,9 @@ def make_documents(
     return document_manifest.finish(output, work, files, described, strict)
 
 
-def _status(path: str) -> os.stat_result:
-    """Returns a file's size and time; zeros for one that is gone, which its reader will name."""
-    try:
-        return file_paths.at(path).stat()
-    except OSError:
-        return os.stat_result([0] * 10)
-
-
 def _digest_of_names(paths: Sequence[str], sizes: Sequence[int]) -> str:
     listing = "\n".join(f"{messages.file_name(p)} {n}" for p, n in zip(paths, sizes, strict=True))
     return hashlib.sha256(listing.encode()).hexdigest()
-
-
-def _digest_of_times(paths: Sequence[str]) -> str:
-    return hashlib.sha256(
-        "\n".join(f"{_status(p).st_mtime_ns}" for p in paths).encode()
-    ).hexdigest()
 
 
 def _add_steps(

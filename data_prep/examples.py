@@ -229,7 +229,7 @@ def _add_steps(
 
     # A shard is written even if no rows come to it.
     no_rows: list[tuple[example_shards.Part, example_shards.Place]] = [
-        ((split, i), ("", [])) for split in SPLITS for i in range(job.shards[split])
+        ((split, i), ("", 0, 0)) for split in SPLITS for i in range(job.shards[split])
     ]
     placed = (
         root

@@ -246,7 +246,7 @@ def main(argv: list[str]) -> None:
     cli.no_arguments(argv)
     flag = flags.FLAGS
     if flag.output:
-        path_checks.require_output("output", flag.output, is_folder=False)
+        path_checks.require_output("output", flag.output, is_folder=False, may_be_remote=True)
     text = report(flag.vocab, flag.lower_case, flag.documents, flag.mentions)
     messages.say(text.rstrip("\n"))
     if flag.output:

@@ -31,7 +31,7 @@ from absl import flags
 
 from data_prep.corpora import corpus_flags, corpus_splits, published_sentences
 from data_prep.corpora.released_files import CorpusError
-from tfbio.base import cli, path_checks
+from tfbio.base import cli
 from tfbio.formats import bigbio
 
 _NAMES = {"train": "train", "dev": "validation|valid|dev|devel", "test": "test"}
@@ -169,25 +169,18 @@ _EXAMPLES = {
 def main(argv: list[str]) -> None:
     """Runs `python -m data_prep.corpora.bigbio_tasks`, which makes files for fine-tuning.
 
-    Writes `train.tsv`, `dev.tsv`, `test.tsv` and `left_out.jsonl` to the folder `--output`, and
-    prints how many rows have each label. Returns nothing.
+    Prints how many rows have each label, and returns nothing.
 
     Args:
       argv: the program's name; anything else is an error.
 
     Raises:
-      UsageError: the command line has something beside flags.
-      CorpusError: a split has no file or several, a label has a bar, or a file exists already
-        (without `--overwrite`) or cannot be written.
-      FormatError: a file is not in the schema, or a mention is not at its place.
-      UserError: `--output` is a file, or another process writes there.
+      UserError: see `corpus_flags.make_files` and `read_examples`.
     """
-    cli.no_arguments(argv)
     flag = flags.FLAGS
-    path_checks.require_output("output", flag.output)
-    left: corpus_splits.LeftOut = []
-    splits = read_examples(flag.input, flag.schema, left)
-    corpus_splits.write(flag.output, splits, flag.overwrite, left)
+    splits = corpus_flags.make_files(
+        argv, lambda left: read_examples(flag.input, flag.schema, left)
+    )
     if flag.schema == "kb":
         corpus_splits.say_counts(splits, lambda row: [x for x in row[1:] if x.startswith("B")])
     else:

@@ -30,7 +30,7 @@ pubmedqa and gad, or those of other folds.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from absl import flags
@@ -55,8 +55,6 @@ from data_prep.corpora.released_files import CorpusError
 from tfbio.base import cli, messages, path_checks
 from tfbio.base.errors import UsageError
 
-Splits = Mapping[str, Sequence[Sequence[str]]]
-
 # How BLURB divides the first of BioBERT's folds of GAD.
 _GAD_FOLD, _GAD_DEV_SIZE = 1, 535
 
@@ -70,7 +68,7 @@ class _Maker(NamedTuple):
       flags: the flags that it takes beside those of all tasks.
     """
 
-    read: Callable[[flags.FlagValues, corpus_splits.LeftOut], Splits]
+    read: Callable[[flags.FlagValues, corpus_splits.LeftOut], corpus_splits.Splits]
     flags: tuple[str, ...] = ()
 
 
@@ -137,7 +135,7 @@ def _task(argv: Sequence[str]) -> str:
     return task
 
 
-def _say_labels(task: str, splits: Splits) -> None:
+def _say_labels(task: str, splits: corpus_splits.Splits) -> None:
     """Prints how many rows of each split have each label."""
     if task == "hoc":
         corpus_splits.say_counts(splits, hoc.labels_of)
@@ -169,7 +167,7 @@ def main(argv: list[str]) -> None:
     """
     task = _task(argv)
     flag = flags.FLAGS
-    path_checks.require_output("output", flag.output)
+    path_checks.require_output("output", flag.output, may_be_remote=True)
     left: corpus_splits.LeftOut = []
     splits = _MAKERS[task].read(flag, left)
     said, wrong = published_counts.compare(task, splits)

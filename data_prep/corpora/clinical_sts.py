@@ -23,7 +23,7 @@ from absl import flags
 
 from data_prep.corpora import corpus_flags, corpus_splits, released_files
 from data_prep.corpora.released_files import CorpusError, File
-from tfbio.base import cli, path_checks
+from tfbio.base import cli
 
 _HEADER = ("index", "sentence1", "sentence2", "score")
 
@@ -98,25 +98,17 @@ def _read_file(file: File) -> Iterator[tuple[str, str, str, str]]:
 def main(argv: list[str]) -> None:
     """Runs `python -m data_prep.corpora.clinical_sts`, which makes MedSTS's or ClinicalSTS's files.
 
-    Writes `train.tsv`, `dev.tsv` and `test.tsv` (the rows of `read_examples`) and an empty
-    `left_out.jsonl` to the folder `--output`, and prints how many pairs each split has. Returns
-    nothing.
+    Prints how many pairs each split has, and returns nothing.
 
     Args:
       argv: the program's name; anything else is an error.
 
     Raises:
-      UsageError: the command line has something beside flags, or `--dev_fraction` is not between 0
-        and 1.
-      CorpusError: the release cannot be used, or a file exists already (without `--overwrite`) or
-        cannot be written.
-      UserError: `--output` is a file, or another process writes there.
+      UserError: see `corpus_flags`: `make_files` and `dev_fraction`; and `read_examples`.
     """
-    cli.no_arguments(argv)
-    flag = flags.FLAGS
-    path_checks.require_output("output", flag.output)
-    splits = read_examples(flag.input, corpus_flags.dev_fraction())
-    corpus_splits.write(flag.output, splits, flag.overwrite)
+    splits = corpus_flags.make_files(
+        argv, lambda left: read_examples(flags.FLAGS.input, corpus_flags.dev_fraction())
+    )
     corpus_splits.say_counts(
         {split: rows[1:] for split, rows in splits.items()}, lambda row: ["pairs"]
     )

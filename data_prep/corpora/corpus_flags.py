@@ -1,11 +1,13 @@
-"""Defines the flags of the corpora's commands."""
+"""Defines the flags of the corpora's commands, and does what they all do."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from absl import flags
 
 from data_prep.corpora import corpus_splits
-from tfbio.base import errors
+from tfbio.base import cli, errors, path_checks
 
 
 def define(release: str, held_out: str = "", dev_documents: bool = False) -> None:
@@ -72,3 +74,30 @@ def define_entities() -> None:
         "BLURB's dummies, @GENE$; or the text with markers, [S1] p53 [E1], which fine-tuning can "
         "also leave out.",
     )
+
+
+def make_files(
+    argv: list[str], read: Callable[[corpus_splits.LeftOut], corpus_splits.Splits]
+) -> corpus_splits.Splits:
+    """Makes the three files of a corpus, and `left_out.jsonl`, in the folder `--output`.
+
+    Args:
+      argv: the program's name; anything else is an error.
+      read: a function that reads the release and returns the rows of the splits. It gets a list, to
+        which it adds the parts of the release that are in no split.
+
+    Returns:
+      What `read` returns.
+
+    Raises:
+      UsageError: the command line has something beside flags.
+      CorpusError: a file exists already (without `--overwrite`) or cannot be written.
+      UserError: `--output` is a file, or another process writes there. What `read` raises passes.
+    """
+    cli.no_arguments(argv)
+    flag = flags.FLAGS
+    path_checks.require_output("output", flag.output, may_be_remote=True)
+    left: corpus_splits.LeftOut = []
+    splits = read(left)
+    corpus_splits.write(flag.output, splits, flag.overwrite, left)
+    return splits

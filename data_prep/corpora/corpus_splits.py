@@ -29,6 +29,8 @@ _BREAKS = str.maketrans("\t\n\r", "   ")
 
 # The parts of a release that are in no split: (id, path of its file, reason) each.
 LeftOut = list[tuple[str, str, str]]
+# The rows of each split, by the split's name.
+Splits = Mapping[str, Sequence[Sequence[str]]]
 
 
 def hold_out(

@@ -42,7 +42,7 @@ from data_prep.corpora import (
     released_files,
 )
 from data_prep.corpora.released_files import CorpusError, File
-from tfbio.base import cli, errors, path_checks
+from tfbio.base import cli, errors
 from tfbio.formats import label_sets
 
 _HEADER = ("index", "sentence", "label")
@@ -303,31 +303,30 @@ def _pairs(
 def main(argv: list[str]) -> None:
     """Runs `python -m data_prep.corpora.i2b2_2010`, which makes files of i2b2/VA 2010.
 
-    Writes `train.tsv`, `dev.tsv` and `test.tsv` (the rows of `read_examples`) and `left_out.jsonl`
-    to the folder `--output`, and prints how many examples have each label, and with `--concepts`
-    how many concepts do not fit. Returns nothing.
+    Prints how many examples have each label, and with `--concepts` how many concepts do not fit.
+    Returns nothing.
 
     Args:
       argv: the program's name; anything else is an error.
 
     Raises:
-      UsageError: the command line has something beside flags, or `--dev_fraction` is not between 0
-        and 1 or goes with `--dev_documents`, or `--entities` with `--concepts`.
-      CorpusError: the release cannot be used, or a file exists already (without `--overwrite`) or
-        cannot be written.
-      UserError: `--output` is a file, or another process writes there.
+      UsageError: `--entities` goes with `--concepts`.
+      UserError: see `corpus_flags`: `make_files` and `dev_fraction`; and `read_examples`.
     """
-    cli.no_arguments(argv)
     flag = flags.FLAGS
-    if flag.concepts and flag.entities != "dummy":
-        raise errors.UsageError("--entities does not go with --concepts: it is for relations.")
-    left: corpus_splits.LeftOut = []
-    fraction = corpus_flags.dev_fraction()
-    path_checks.require_output("output", flag.output)
-    splits, counts = read_examples(
-        flag.input, left, flag.dev_documents, flag.concepts, flag.entities, fraction
-    )
-    corpus_splits.write(flag.output, splits, flag.overwrite, left)
+    counts: Counter[str] = Counter()
+
+    def read(left: corpus_splits.LeftOut) -> corpus_splits.Splits:
+        if flag.concepts and flag.entities != "dummy":
+            raise errors.UsageError("--entities does not go with --concepts: it is for relations.")
+        fraction = corpus_flags.dev_fraction()
+        splits, found = read_examples(
+            flag.input, left, flag.dev_documents, flag.concepts, flag.entities, fraction
+        )
+        counts.update(found)
+        return splits
+
+    splits = corpus_flags.make_files(argv, read)
     if flag.concepts:
         corpus_splits.say_counts(splits, clinical_notes.kinds_of)
         clinical_notes.say(counts)

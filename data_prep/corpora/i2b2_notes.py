@@ -30,7 +30,7 @@ from lxml import etree
 
 from data_prep.corpora import clinical_notes, corpus_flags, corpus_splits, released_files
 from data_prep.corpora.released_files import CorpusError, File
-from tfbio.base import cli, path_checks
+from tfbio.base import cli
 from tfbio.formats import label_sets
 
 _FILES = {
@@ -189,27 +189,24 @@ def place(text: str, start: int, end: int, said: str, counts: Counter[str]) -> t
 def main(argv: list[str]) -> None:
     """Runs `python -m data_prep.corpora.i2b2_notes`, which makes the files of i2b2 2012 or 2014.
 
-    Writes `train.tsv`, `dev.tsv` and `test.tsv` (the lines of `read_examples`) and `left_out.jsonl`
-    to the folder `--output`, and prints how many mentions have each type and how many do not fit.
+    Prints how many mentions have each type and how many do not fit.
     Returns nothing.
 
     Args:
       argv: the program's name; anything else is an error.
 
     Raises:
-      UsageError: the command line has something beside flags, or `--dev_fraction` is not between 0
-        and 1.
-      CorpusError: the release cannot be used, or a file exists already (without `--overwrite`) or
-        cannot be written.
-      UserError: `--output` is a file, or another process writes there.
+      UserError: see `corpus_flags`: `make_files` and `dev_fraction`; and `read_examples`.
     """
-    cli.no_arguments(argv)
     flag = flags.FLAGS
-    path_checks.require_output("output", flag.output)
-    left: corpus_splits.LeftOut = []
-    splits, counts = read_examples(flag.input, flag.year, left, corpus_flags.dev_fraction())
-    corpus_splits.write(flag.output, splits, flag.overwrite, left)
-    corpus_splits.say_counts(splits, clinical_notes.kinds_of)
+    counts: Counter[str] = Counter()
+
+    def read(left: corpus_splits.LeftOut) -> corpus_splits.Splits:
+        splits, found = read_examples(flag.input, flag.year, left, corpus_flags.dev_fraction())
+        counts.update(found)
+        return splits
+
+    corpus_splits.say_counts(corpus_flags.make_files(argv, read), clinical_notes.kinds_of)
     clinical_notes.say(counts)
 
 

@@ -21,7 +21,7 @@ from absl import flags
 
 from data_prep.corpora import corpus_flags, corpus_splits, released_files
 from data_prep.corpora.released_files import CorpusError, File
-from tfbio.base import cli, path_checks
+from tfbio.base import cli
 
 _LABELS = ("yes", "no", "maybe")
 _QUESTIONS = 1000
@@ -124,24 +124,16 @@ def define_flags() -> None:
 def main(argv: list[str]) -> None:
     """Runs `python -m data_prep.corpora.pubmedqa`, which makes BLURB's files of PubMedQA.
 
-    Writes `train.tsv`, `dev.tsv` and `test.tsv` (the rows of `read_examples`) and an empty
-    `left_out.jsonl` to the folder `--output`, and prints how many examples have each label. Returns
-    nothing.
+    Prints how many examples have each label, and returns nothing.
 
     Args:
       argv: the program's name; anything else is an error.
 
     Raises:
-      UsageError: the command line has something beside flags.
-      CorpusError: the release cannot be used, or a file exists already (without `--overwrite`) or
-        cannot be written.
-      UserError: `--output` is a file, or another process writes there.
+      UserError: see `corpus_flags.make_files` and `read_examples`.
     """
-    cli.no_arguments(argv)
     flag = flags.FLAGS
-    path_checks.require_output("output", flag.output)
-    splits = read_examples(flag.input, flag.fold)
-    corpus_splits.write(flag.output, splits, flag.overwrite)
+    splits = corpus_flags.make_files(argv, lambda left: read_examples(flag.input, flag.fold))
     corpus_splits.say_counts(splits)
 
 

@@ -27,7 +27,7 @@ from absl import flags
 
 from data_prep.corpora import clinical_notes, corpus_flags, corpus_splits, released_files
 from data_prep.corpora.released_files import CorpusError, File
-from tfbio.base import cli, path_checks
+from tfbio.base import cli
 
 _NOTES = r"Task1(Train|Test)SetCorpus\d+(\.zip)?/(.*/)?[^/.][^/]*\.txt"
 _MENTIONS = r"Task1(TrainSetGOLD\w*|Gold_SN2012)(\.zip)?/(.*/)?[^/.][^/]*\.(txt|xml)"
@@ -158,29 +158,26 @@ def _read_knowtator(file: File) -> list[tuple[str, list[str]]]:
 def main(argv: list[str]) -> None:
     """Runs `python -m data_prep.corpora.share_clefe`, which makes BLUE's files of ShARe/CLEF.
 
-    Writes `train.tsv`, `dev.tsv` and `test.tsv` (the lines of `read_examples`) and `left_out.jsonl`
-    to the folder `--output`, and prints how many mentions there are and how many do not fit.
+    Prints how many mentions there are and how many do not fit.
     Returns nothing.
 
     Args:
       argv: the program's name; anything else is an error.
 
     Raises:
-      UsageError: the command line has something beside flags, or `--dev_fraction` is not between 0
-        and 1 or goes with `--dev_documents`.
-      CorpusError: the release cannot be used, or a file exists already (without `--overwrite`) or
-        cannot be written.
-      UserError: `--output` is a file, or another process writes there.
+      UserError: see `corpus_flags`: `make_files` and `dev_fraction`; and `read_examples`.
     """
-    cli.no_arguments(argv)
     flag = flags.FLAGS
-    path_checks.require_output("output", flag.output)
-    left: corpus_splits.LeftOut = []
-    splits, counts = read_examples(
-        flag.input, left, flag.dev_documents, corpus_flags.dev_fraction()
-    )
-    corpus_splits.write(flag.output, splits, flag.overwrite, left)
-    corpus_splits.say_counts(splits, clinical_notes.kinds_of)
+    counts: Counter[str] = Counter()
+
+    def read(left: corpus_splits.LeftOut) -> corpus_splits.Splits:
+        splits, found = read_examples(
+            flag.input, left, flag.dev_documents, corpus_flags.dev_fraction()
+        )
+        counts.update(found)
+        return splits
+
+    corpus_splits.say_counts(corpus_flags.make_files(argv, read), clinical_notes.kinds_of)
     clinical_notes.say(counts)
 
 

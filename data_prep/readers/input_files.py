@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
 import importlib.metadata
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from data_prep.readers import folders, note_events, wikipedia
 from tfbio.base import errors, file_paths, messages, storage
+from tfbio.formats import safe_xml
 
 # A unit has 16 bits for the number of its input.
 _MOST_INPUTS = 1 << 16
@@ -133,6 +137,77 @@ def _files_in(top: str) -> list[str]:
         raise errors.UserError(
             f"--input: {error.filename} cannot be listed: {error.strerror}."
         ) from error
+
+
+class Status(NamedTuple):
+    """The size and the time of an input file, by which an interrupted run knows it again.
+
+    Attributes:
+      size: its size in bytes; 0 if it is gone.
+      time: when it was written last, as its storage tells it; "0" if it is gone.
+    """
+
+    size: int
+    time: str
+
+
+_GONE = Status(0, "0")
+# From so many files of one folder of an object store on, it is listed once.
+_MANY = 20
+# The names of the time in what object stores tell of a file: gcsfs's, s3fs's, fsspec's memory's.
+_TIMES = ("mtime", "LastModified", "created")
+
+
+def statuses(paths: Sequence[str]) -> list[Status]:
+    """Returns the sizes and times of the input files.
+
+    Args:
+      paths: the paths of the files.
+
+    Returns:
+      A list with the `Status` of each; zeros for one that is gone, which its reader will name.
+
+    Raises:
+      OSError: an object store does not answer, or the disk does not.
+      UserError: no installed package supports an address.
+    """
+    folders_of = Counter(os.path.dirname(path) for path in paths if file_paths.is_remote(path))
+    listed: dict[str, Status] = {}
+    for folder, count in folders_of.items():
+        if count >= _MANY:
+            with suppress(FileNotFoundError):  # its files are gone
+                listed.update(_listing(folder))
+    return [listed.get(path) or _status(path) for path in paths]
+
+
+def _listing(folder: str) -> dict[str, Status]:
+    """Returns what an object store's listing tells of the files in a folder, by their addresses."""
+    address = file_paths.address(folder)
+    infos = address.fs.ls(address.path, detail=True)
+    return {os.path.join(folder, os.path.basename(i["name"])): _of_info(i) for i in infos}
+
+
+def _of_info(info: dict[str, Any]) -> Status:
+    time = next((info[name] for name in _TIMES if name in info), 0)
+    if isinstance(time, datetime.datetime):
+        time = time.timestamp()
+    return Status(int(info.get("size") or 0), str(time))
+
+
+def _status(path: str) -> Status:
+    try:
+        if file_paths.is_remote(path):
+            address = file_paths.address(path)
+            return _of_info(address.fs.info(address.path))
+        status = os.stat(path)
+        return Status(status.st_size, f"{status.st_mtime_ns}")
+    except FileNotFoundError:
+        return _GONE
+    except OSError as error:
+        # The reader names a file that is not for us, and a link in a circle, too.
+        if file_paths.is_remote(path) or not safe_xml.is_lasting(error):
+            raise
+        return _GONE
 
 
 def divide_into_inputs(paths: Sequence[str], sizes: Sequence[int]) -> list[tuple[int, list[bytes]]]:

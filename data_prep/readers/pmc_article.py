@@ -18,6 +18,8 @@ _FOREIGN = etree.XPath(
 )
 # Anything else in an id's place ("N/A", "0", "-") is none: it must not be several articles' id.
 _PMCID = re.compile(r"(?:PMC)?([0-9]{1,12})(?:\.[0-9]{1,9})?", re.IGNORECASE)
+# An article's version, in its id or in the name of its file (`PMC123.2.xml`).
+_VERSION = re.compile(r"(?:.*/)?PMC[0-9]{1,12}\.([0-9]{1,9})(?:\.n?xml(?:\.gz)?)?(?:#[0-9]+)?")
 _PMID = re.compile("[0-9]{1,12}")
 _DOI = re.compile(r"10\.\S+/\S+")
 
@@ -42,6 +44,7 @@ class FullText:
       language: its ISO 639-1 code in lower case, such as "en".
       article_type: JATS's, such as "research-article"; "retraction" is a notice of one.
       retracted: True if the article was retracted, as far as its own file says so.
+      version: the number of its version in PMC; 0 if neither the file nor its name says it.
     """
 
     name: str
@@ -54,6 +57,7 @@ class FullText:
     language: str
     article_type: str
     retracted: bool
+    version: int = 0
 
 
 def read(article: etree._Element, name: str) -> FullText:
@@ -82,6 +86,8 @@ def read(article: etree._Element, name: str) -> FullText:
         ids.setdefault(element.get("pub-id-type", ""), text(element))
     pmcids = (_PMCID.fullmatch(ids.get(kind, "")) for kind in ("pmc", "pmcid"))
     pmcid = next((int(match[1]) for match in pmcids if match), 0)
+    versions = map(_VERSION.fullmatch, (ids.get("pmcid-ver", ""), ids.get("pmcid", ""), name))
+    version = next((int(match[1]) for match in versions if match), 0)
     pmid = ids.get("pmid", "")
     doi = ids.get("doi", "")
 
@@ -112,6 +118,7 @@ def read(article: etree._Element, name: str) -> FullText:
         retracted=article_type == "retracted-article"
         or "retraction-forward" in related
         or _RETRACTED.match(title) is not None,
+        version=version,
     )
 
 

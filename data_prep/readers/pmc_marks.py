@@ -5,6 +5,7 @@ Beside its word such a mark would be read as part of it ("shown1,2").
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Container
 
@@ -17,6 +18,15 @@ _BESIDES = re.compile(r"[\s,;:.()\[\]\u2010-\u2015\u2212-]*")
 # The last character of a word or of the sign behind it.
 _ENDS = re.compile(r"[\w.,;:?!%)\]]")
 _NOTE_MARK = re.compile(r"\s*(?:[\d,\u2010-\u2015-]+|[a-z]{1,2}|[^\w\s]{1,3})\s*")
+# A mark that is no year, and no letter.
+_SHORT_MARK = re.compile(r"\s*(?:\d{1,3}(?:[,\u2010-\u2015-]\d{1,3})*|[^\w\s]{1,3})\s*")
+# The signs behind a word, not behind a number: "0.5" is one.
+_SIGNS = re.compile(r"[^\W\d_][.,;:?!)\u201d\u2019\"]+\Z")
+# Words whose sign does not end them: the number behind them is text.
+_LEADS = re.compile(r"\b(?:refs?|references?|nos?|eqs?|figs?|e\.g|i\.e|cf|see|by|in)[.,:]+\Z", re.I)
+# Enough characters for these, and enough elements to have them.
+_LEFT = 16
+_BRACKETS = {"(": ")", "[": "]"}
 
 
 def drop_marks(part: etree._Element) -> None:
@@ -30,6 +40,8 @@ def drop_marks(part: etree._Element) -> None:
     dropped = _empty_marks(part)
     for mark in dropped:
         _close_gap(mark, dropped)
+    for mark in dropped:
+        _drop_brackets(mark)
     if dropped:
         _part_words(part, dropped)
 
@@ -49,7 +61,7 @@ def _empty_marks(part: etree._Element) -> dict[etree._Element, None]:
         if sup is not None and sup.tag == "sup":
             xref.clear(keep_tail=True)
             raised[sup] = None
-        elif _holds_only_sup(xref) or _is_glued(xref, dropped):
+        elif _holds_only_sup(xref) or _is_glued(xref, dropped) or _follows_sign(xref):
             xref.clear(keep_tail=True)
             dropped[xref] = None
     for sup in raised:
@@ -74,6 +86,30 @@ def _close_gap(mark: etree._Element, dropped: Container[etree._Element]) -> None
             parent.text = (parent.text or "").rstrip()
         elif between is None:
             before.tail = (before.tail or "").rstrip()
+
+
+def _drop_brackets(mark: etree._Element) -> None:
+    """Removes brackets around emptied marks, in the text or in superscripts beside them."""
+    right, after = (mark, "tail"), mark.getnext()
+    if not mark.tail and after is not None and after.tag == "sup":
+        right = (after, "text")
+    closing = (getattr(*right) or "").lstrip()
+    if closing[:1] not in (")", "]"):
+        return  # else the work would grow with the square of the number of marks
+    first = mark
+    while (before := first.getprevious()) is not None and not before.tail and not _text_of(before):
+        first = before
+    left = (first.getparent(), "text")
+    if before is not None:
+        left = (before, "tail" if before.tail or before.tag != "sup" else "text")
+    opening = (getattr(*left) or "").rstrip()
+    if _BRACKETS.get(opening[-1:]) == closing[0]:
+        setattr(*left, opening[:-1].rstrip())
+        setattr(*right, closing[1:])
+
+
+def _text_of(element: etree._Element) -> str:
+    return "".join(element.itertext())
 
 
 def _text_after(element: etree._Element, sup: etree._Element | None) -> str:
@@ -108,11 +144,26 @@ def _holds_only_sup(xref: etree._Element) -> bool:
 
 
 def _is_glued(xref: etree._Element, dropped: Container[etree._Element]) -> bool:
-    """Returns True for a number or sign that follows a word or a mark without a space."""
+    """Returns True for a number or sign that follows a word, or separators behind a mark."""
     before = xref.getprevious()
     if before is None:
         left = xref.getparent().text or ""
     else:
         left = before.tail or "".join(before.itertext())
-    glued = left[-1:].isalnum() or (before in dropped and not left)
+    in_list = before in dropped and _BETWEEN.fullmatch(left) is not None
+    glued = left[-1:].isalnum() or in_list
     return glued and _NOTE_MARK.fullmatch("".join(xref.itertext())) is not None
+
+
+def _follows_sign(xref: etree._Element) -> bool:
+    """Returns True for a number or sign that follows a word's full stop, comma or the like."""
+    if not _SHORT_MARK.fullmatch(_text_of(xref)):
+        return False
+    if (xref.tail or "").lstrip()[:1] in tuple(")]"):  # "(Smith et al.,2)"
+        return False
+    siblings = list(itertools.islice(xref.itersiblings(preceding=True), _LEFT))
+    left = "".join(_text_of(before) + (before.tail or "") for before in reversed(siblings))
+    if len(siblings) < _LEFT:
+        left = (xref.getparent().text or "") + left
+    left = left[-_LEFT:]
+    return _SIGNS.search(left) is not None and not _LEADS.search(left)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import bz2
 import codecs
+import gzip
 import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from typing import BinaryIO
 
 from tfbio.base import file_paths
@@ -70,14 +70,24 @@ def head(path: str | os.PathLike) -> bytes:
       The bytes without a byte-order mark; b"" if bzip2 data are damaged.
 
     Raises:
-      BadFile: the file cannot be read, is no plain file, or its gzip data is damaged.
+      BadFile: there is no such file, it is no plain file, or its gzip data is damaged.
+      OSError: it cannot be read now.
     """
     with safe_xml.faults(), open_file(path) as stream:
-        if not isinstance(stream, bz2.BZ2File):
+        try:
             return stream.read(_HEAD_BYTES).removeprefix(codecs.BOM_UTF8)
-        with suppress(EOFError, OSError):
-            return stream.read(_HEAD_BYTES).removeprefix(codecs.BOM_UTF8)
+        except (EOFError, OSError) as error:
+            if not isinstance(stream, bz2.BZ2File) or not _is_damage(error):
+                raise
     return b""
+
+
+def _is_damage(error: Exception) -> bool:
+    """Returns True for an error of gzip's or bzip2's data, False for one of the disk or network."""
+    if not isinstance(error, OSError) or isinstance(error, gzip.BadGzipFile):
+        return True
+    # bzip2 has no class of its own, and the errors of networks without a number have one.
+    return type(error) is OSError and error.errno is None
 
 
 class LimitedLines:
@@ -114,7 +124,7 @@ class LimitedLines:
         try:
             line = self._stream.readline(self._left + 1)
         except (EOFError, OSError, zlib.error) as error:
-            if getattr(error, "errno", None):
+            if not _is_damage(error):
                 raise
             raise BadFile(f"the compressed data is damaged or cut short ({error}).") from error
         self._left -= max(len(line), _LEAST_LINE_BYTES if line else 0)

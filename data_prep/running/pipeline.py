@@ -113,7 +113,8 @@ def run(
                 # The job does not end with this process, and would write beside the next run's.
                 with contextlib.suppress(Exception):
                     result.cancel()
-            if (mistake := _mistake(error, runner, workers.deaths)) is not None:
+            has_begun = result is not None
+            if (mistake := _mistake(error, runner, workers.deaths, has_begun)) is not None:
                 raise mistake from error
             raise
 
@@ -150,9 +151,19 @@ def _start(
 
 
 def _mistake(
-    error: BaseException, runner: Runner, deaths: Sequence[BaseException]
+    error: BaseException,
+    runner: Runner,
+    deaths: Sequence[BaseException],
+    has_begun: bool = False,
 ) -> Exception | None:
-    """Returns the error that tells the user what to do, or None if `error` is all that is known."""
+    """Returns the error that tells the user what to do, or None if `error` is all that is known.
+
+    Args:
+      error: the error that ended the run.
+      runner: the place where the pipeline ran.
+      deaths: the errors of local worker processes that died.
+      has_begun: True if the job had been submitted to the runner.
+    """
     if deaths:
         return errors.UserError(
             f"a worker process died ({deaths[0]}; -9 says that memory ran out): run the "
@@ -160,7 +171,9 @@ def _mistake(
         )
     if runner.is_local:
         return _users_mistake(error) or _refusal(error)
-    if not isinstance(error, RuntimeError) and not _is_of_grpc(error):
+    # A runner has errors of its own: Dataflow's of a failed job is a plain `Exception`.
+    is_jobs = has_begun and isinstance(error, Exception) and not isinstance(error, errors.UserError)
+    if not is_jobs and not isinstance(error, RuntimeError) and not _is_of_grpc(error):
         return None
     return errors.UserError(
         f"the job on {runner.name} failed: {_last_line(error)}: see its logs, and run the "

@@ -78,8 +78,8 @@ class Selection:
         as plain-language summaries), or "all".
       keep_boilerplate: keep publishers' copyright lines and the like.
       full_text: use the bodies of PMC's articles, beside their abstracts.
-      captions: use the captions of figures and tables.
-      tables: use the cells of tables.
+      captions: use the captions of figures and tables, those in a full text's abstract, too.
+      tables: use the cells of tables, those in a full text's abstract, too.
       languages: use only articles in these languages, codes such as "eng"; empty: in all.
       publication_types: leave out articles of these types, such as "Letter", in any case.
       keep_retracted: use retracted articles.
@@ -141,7 +141,8 @@ class Candidate:
         for such a full text: only the newest abstract and the newest body of a key are kept.
       version: the version that PubMed gives it, from 1; 0 for the abstract or body of a full text;
         that abstract gives way to PubMed's.
-      revised: the date of its last revision, as the number YYYYMMDD, or 0; 99999999 for a deletion.
+      revised: the date of its last revision, as the number YYYYMMDD, or 0; 99999999 for a deletion;
+        for a full text its version in PMC, or 0.
       reason: why it is left out, one of `REASONS`; "" if it is not.
       documents: its documents, whose `sentences` are still whole sections or paragraphs; none if it
         is a deletion, or left out for a reason that is not one of `REASONS_OF_COPIES`.
@@ -292,11 +293,11 @@ def _of_full_text(
 
     abstract = body = None
     if _has_documents(reason):
+        wanted = {"paragraph", "caption" * selection.captions, "table" * selection.tables}
         if article.abstract:
-            sections = _sections(article.abstract)
+            sections = _sections(p for p in article.abstract if p.kind in wanted)
             abstract = _document(id_, source, article.title, sections, selection)
         if selection.full_text:
-            wanted = {"paragraph", "caption" * selection.captions, "table" * selection.tables}
             sections = _sections(p for p in article.body if p.kind in wanted)
             body = _document(id_ + BODY_SUFFIX, source, article.title, sections, selection)
         texts = [document for document in (abstract, body) if document]
@@ -306,7 +307,7 @@ def _of_full_text(
         lacking = document_checks.lacking(document, min_words)
         documents = (document,) if document and not lacking and _has_documents(reason) else ()
         why = reason or lacking
-        return Candidate(kind, name, key, 0, reason=why, documents=documents, pmcid=pmcid)
+        return Candidate(kind, name, key, 0, article.version, why, documents, pmcid=pmcid)
 
     yield candidate(ABSTRACT, id_, abstract, selection.min_words)
     if selection.full_text:

@@ -71,6 +71,10 @@ _SENTENCES = {
     "supplement": r"(?:Online )?[Ss]upplementa(?:l|ry) (?:data|information|materials?)"
     r" (?:is|are) available (?:at [^.]{1,60} online|for this article)"
     r"|The online version contains supplementary material available at \S{1,80}"
+    r"|(?:(?i:electronic supplementary material):? ?)?"
+    r"The online version of this (?:article|chapter) \(doi: ?[^ )]{1,80}(?:\)[^ )]{1,80})?\)"
+    r" contains (?:peer-reviewed but unedited )?"
+    r"supplementary material, which is available to authori[sz]ed users"
     r"|See also the editorial by [^.]{1,60} in this issue",
     "theme issue": r"This article is part of the theme issue [^.]{1,150}",
     "categories": r"This article is categorized under: [^.>]{1,60}>[^.]{1,250}",

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import threadpoolctl
 
-from data_prep.running import left_out, work_folder
+import tfbio
+from data_prep.running import left_out, same_versions, work_folder
 from data_prep.running.garbage_collection import rare_garbage_collection
 from data_prep.selection import articles, duplicates, texts, unit_files, versions
 from data_prep.sentences import splitters
@@ -31,11 +32,15 @@ class Writer:
       work: the path of the working folder, which lies in the output folder.
       splitter: the name of the sentence splitter, an installed package.
       strict: True to write nothing if an input has a problem.
+      splitter_version: the version of the splitter where the command was given.
+      tfbio_version: that of tfbio there.
     """
 
     work: str
     splitter: str
     strict: bool
+    splitter_version: str
+    tfbio_version: str = tfbio.__version__
 
 
 def write(
@@ -58,8 +63,8 @@ def write(
 
     Raises:
       UsageError: the sentence splitter cannot be loaded.
-      DataError: the texts of the unit in the working folder are damaged, or another run has begun
-        in the output folder.
+      DataError: the texts of the unit in the working folder are damaged, another run has begun in
+        the output folder, or this worker has another version of tfbio or of the splitter.
       OSError: a file cannot be read or written.
     """
     if problems and writer.strict:
@@ -68,6 +73,9 @@ def write(
     work, file = writer.work, unit_files.shard_file(unit)
     if work_folder.shard_is_done(work, file):
         return
+    same_versions.check_tfbio(writer.tfbio_version)
+    here = " ".join(splitters.resolve(writer.splitter))
+    same_versions.check(here, f"{writer.splitter} {writer.splitter_version}")
     rows = np.frombuffer(b"".join(decided["newest"]), versions.ROW)
     alike = np.frombuffer(b"".join(decided["duplicates"]), duplicates.DUPLICATE)
     alike = duplicates.merge([alike])

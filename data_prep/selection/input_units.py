@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import tfbio
 from data_prep.readers import pubmed
 from data_prep.readers.problem import Problem
-from data_prep.running import work_folder
+from data_prep.running import same_versions, work_folder
 from data_prep.running.garbage_collection import rare_garbage_collection
 from data_prep.selection import (
     articles,
@@ -60,6 +61,7 @@ class Reader:
       exclude: the digest of the `Exclusion` in the working folder; "" if there is none.
       unit_characters: the characters of text after which a unit ends.
       max_articles: texts to read of each file; 0: all.
+      tfbio_version: the version of tfbio where the command was given.
     """
 
     work: str
@@ -67,6 +69,7 @@ class Reader:
     exclude: str
     unit_characters: int
     max_articles: int
+    tfbio_version: str = tfbio.__version__
 
 
 def read_input(
@@ -88,7 +91,8 @@ def read_input(
       such a problem and no error.
 
     Raises:
-      DataError: the input has more than 65,536 units.
+      DataError: the input has more than 65,536 units, a file of it cannot be read now, or this
+        worker has another version of tfbio.
       OSError: the working folder cannot be read or written.
     """
     from apache_beam import pvalue
@@ -96,6 +100,7 @@ def read_input(
     index, paths = job[0], list(map(os.fsdecode, job[1]))
     note = file_paths.at(reader.work, f"input-{index:05d}.json")
     if not _is_read(note, index):
+        same_versions.check_tfbio(reader.tfbio_version)
         work_folder.write_step(reader.work, note.stem, _make_units(index, paths, reader))
     content = json.loads(note.read_text(encoding="utf-8"))
     for problem in content["problems"]:
@@ -151,13 +156,14 @@ def _candidates(
     Raises:
       BadFile: the input is one file, and it is bad: the candidates that were yielded must be
         discarded. A bad file among several is one of the problems, and none of it is yielded.
+      DataError: a file cannot be read now, which says nothing about it.
     """
     excluded = _exclusion(reader.work, reader.exclude) if reader.exclude else None
     for path in paths:
         name = messages.file_name(path)
         unknown: Counter[str] = Counter()
         items: Iterable[articles.Candidate | Problem]
-        items = texts.read(path, reader.selection, excluded, unknown)
+        items = _read(path, reader.selection, excluded, unknown)
         if reader.max_articles:
             items = itertools.islice(items, reader.max_articles)
         if len(paths) > 1:
@@ -178,6 +184,27 @@ def _candidates(
                 yield name, item
         if unknown:
             counts["unknown_entities"] += unknown.total()
+
+
+def _read(
+    path: str,
+    selection: articles.Selection,
+    excluded: exclusion.Exclusion | None,
+    unknown: Counter[str],
+) -> Iterator[articles.Candidate | Problem]:
+    """Reads the texts of a file, as `texts.read` does; an error of the disk or the network ends it.
+
+    Raises:
+      BadFile: it is bad.
+      DataError: it cannot be read now. The input gets no note, so it is read again.
+    """
+    try:
+        yield from texts.read(path, selection, excluded, unknown)
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be read now ({messages.reason(error)}): run the same command again; "
+            "it continues."
+        ) from error
 
 
 def _whole(

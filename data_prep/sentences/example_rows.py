@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
+import tfbio
 from data_prep.sentences import checked_tokenizer, packing, segments
 from tfbio.base import batched
 from tfbio.base.document_records import article_of
@@ -59,6 +60,7 @@ class Job(NamedTuple):
       held_out_fraction: the share of the articles that is kept out of training, from 0 to 1.
       shards: the number of shards to write for "train" and for "heldout".
       seed: starts all random draws.
+      tfbio_version: the version of tfbio where the command was given.
     """
 
     vocab: str
@@ -70,6 +72,7 @@ class Job(NamedTuple):
     held_out_fraction: float
     shards: dict[str, int]
     seed: int
+    tfbio_version: str = tfbio.__version__
 
 
 @functools.lru_cache(maxsize=2)

@@ -3,14 +3,16 @@
 These are the steps of the pipeline of `data_prep.examples`. A shard of documents becomes one file
 of rows in the working folder. Rows need not know to which shards they go: a chunk of n rows, in an
 order drawn for it, is dealt to the shards like cards, beginning where the chunk before it ended.
-Rows that will go to the same shard stand together. Beam groups by shard where the rows are, not the
-rows themselves: those would stay in the memory of the local runner.
+Rows of a file that will go to the same shard stand together, so that each shard reads one part of
+the file. Beam groups by shard where the rows are, not the rows themselves: those would stay in the
+memory of the local runner.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -18,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_prep.running import work_folder
+from data_prep.running import same_versions, work_folder
 from data_prep.running.garbage_collection import rare_garbage_collection
 from data_prep.sentences import example_rows
 from data_prep.sentences.example_rows import SPLITS, Job
@@ -46,7 +48,8 @@ def build(shard: Shard, documents: str, work: str, job: Job) -> Built:
       heldout]`, the number of rows in each split.
 
     Raises:
-      DataError: the shard is missing, damaged or cut short.
+      DataError: the shard is missing, damaged or cut short, or this worker has another version of
+        tfbio.
       VocabularyError: `job.vocab` is not a vocabulary.
       OSError: the rows cannot be written.
     """
@@ -54,18 +57,28 @@ def build(shard: Shard, documents: str, work: str, job: Job) -> Built:
     done = _done(path, work, shard.file)
     if done is not None:
         return shard.file, done
+    same_versions.check_tfbio(job.tfbio_version)
     counts: Counter[str] = Counter()
-    chunks = []
-    digest = hashlib.sha256()
-    with storage.written_whole(path) as stream, rare_garbage_collection():
+    chunks: list[list[int]] = []
+    # The rows of each split by the shard that they go to, counted from the one of the first row.
+    hands: dict[str, list[list[np.ndarray]]] = {
+        split: [[] for _ in range(_hands(job, split))] for split in SPLITS
+    }
+    with rare_garbage_collection():
         for chunk in example_rows.chunks(documents, shard):
             rows = example_rows.build_rows(chunk, job, counts)
+            for index, split in enumerate(SPLITS):
+                dealt = sum(sizes[index] for sizes in chunks)
+                key = example_rows.key(job.seed, split, chunk[0].id)
+                _deal_out(rows[split], hands[split], dealt, key)
             chunks.append([len(rows[split]) for split in SPLITS])
-            for split in SPLITS:
-                data = _dealt(rows[split], job, split, chunk[0].id).tobytes()
-                stream.write(data)
-                digest.update(data)
-    note = {"counts": counts, "chunks": chunks, "sha256": digest.hexdigest()}
+    digest = hashlib.sha256()
+    with storage.written_whole(path) as stream:
+        for block in itertools.chain.from_iterable(itertools.chain(*hands.values())):
+            data = block.tobytes()
+            stream.write(data)
+            digest.update(data)
+    note = {"counts": counts, "dealt_chunks": chunks, "sha256": digest.hexdigest()}
     work_folder.write_step(work, shard.file, note)
     return shard.file, chunks
 
@@ -74,15 +87,20 @@ def _done(path: Path, work: str, name: str) -> list[list[int]] | None:
     """Returns the chunks that an interrupted run built, if their file has not changed since."""
     step = work_folder.read_step(work, name)
     if step and path.is_file() and storage.sha256_of(path) == step["sha256"]:
-        return step["chunks"]
+        return step.get("dealt_chunks")
     return None
 
 
-def _dealt(rows: np.ndarray, job: Job, split: str, name: str) -> np.ndarray:
-    """Puts rows into an order drawn for them, those together that will go to the same shard."""
-    hands = max(1, job.shards[split])
-    order = _order(example_rows.key(job.seed, split, name), len(rows))
-    return rows[np.concatenate([order[hand::hands] for hand in range(hands)])]
+def _hands(job: Job, split: str) -> int:
+    """Returns among how many shards of examples the rows of a split are dealt."""
+    return max(1, job.shards[split])
+
+
+def _deal_out(rows: np.ndarray, hands: list[list[np.ndarray]], dealt: int, key: int) -> None:
+    """Deals the rows of a chunk, in an order drawn for them, to the hands after `dealt` rows."""
+    order = _order(key, len(rows))
+    for hand in range(min(len(rows), len(hands))):
+        hands[(dealt + hand) % len(hands)].append(rows[order[hand :: len(hands)]])
 
 
 class Deal(NamedTuple):
@@ -121,7 +139,7 @@ def deal(split: str, built: Iterable[Built]) -> Iterator[Deal]:
 
 
 Part = tuple[str, int]  # a split, and the number of a shard in it
-Place = tuple[str, list[tuple[int, int]]]  # a file of rows; where rows begin in it, and how many
+Place = tuple[str, int, int]  # a file of rows; the first of some rows in it, and how many
 
 
 def place(deal: Deal, job: Job) -> Iterator[tuple[Part, Place]]:
@@ -132,26 +150,20 @@ def place(deal: Deal, job: Job) -> Iterator[tuple[Part, Place]]:
       job: how many shards there are.
 
     Yields:
-      `((split, shard), (name, runs))` of ints and strings: the split and the number of a shard in
-      it, from 0; the name of the shard of documents whose file of rows it is, and a list of
-      `(first, count)`, the first row of each run in the file and how many rows it has. A shard
-      without rows is left out.
+      `((split, shard), (name, first, count))` of ints and strings: the split and the number of a
+      shard in it, from 0; the name of the shard of documents whose file of rows it is, the first
+      row for the shard in the file, and how many there are. A shard without rows is left out.
     """
-    hands = job.shards[deal.split]
-    runs: list[list[tuple[int, int]]] = [[] for _ in range(hands)]
-    begin, dealt = 0, deal.dealt
-    for sizes in deal.chunks:
-        for split, size in zip(SPLITS, sizes, strict=True):
-            if split == deal.split and size:
-                least, more = divmod(size, hands)
-                for hand in range(min(size, hands)):
-                    first = begin + hand * least + min(hand, more)
-                    runs[(dealt + hand) % hands].append((first, least + (hand < more)))
-                dealt += size
-            begin += size
-    for index, own in enumerate(runs):
-        if own:
-            yield (deal.split, index), (deal.name, own)
+    index, hands = SPLITS.index(deal.split), _hands(job, deal.split)
+    # The splits before this one come first in the file.
+    first = sum(sum(sizes[:index]) for sizes in deal.chunks)
+    size = sum(sizes[index] for sizes in deal.chunks)
+    least, more = divmod(size, hands)
+    # Each chunk goes on where the one before it ended, so all of them are dealt as one.
+    for hand in range(min(size, hands)):
+        count = least + (hand < more)
+        yield (deal.split, (deal.dealt + hand) % hands), (deal.name, first, count)
+        first += count
 
 
 def write(shard: tuple[Part, Iterable[Place]], work: str, job: Job) -> None:
@@ -162,27 +174,28 @@ def write(shard: tuple[Part, Iterable[Place]], work: str, job: Job) -> None:
 
     Args:
       shard: `((split, number), places)`: the split and the number of the shard, and for each file
-        of rows its name and the list of `(first, count)` of its rows, as `place` yields them.
+        of rows its name, the first of its rows and their number, as `place` yields them.
       work: the working folder.
       job: how many shards there are, and the form of a row.
 
     Raises:
-      DataError: another run has begun in the output folder.
+      DataError: another run has begun in the output folder, or this worker has another version of
+        tfbio.
       OSError: a file of rows cannot be read, or the shard cannot be written.
     """
+    same_versions.check_tfbio(job.tfbio_version)
     (split, index), places = shard
     file = shard_name(split, index, job.shards[split])
     if work_folder.shard_is_done(work, file):
         return
     row_type = job.form.row_type
     blocks = [np.zeros(0, row_type)]
-    for name, runs in sorted(places):
-        if not runs:
+    for name, first, count in sorted(places):
+        if not count:
             continue
         with storage.open_for_parts(file_paths.at(work, f"{name}.rows")) as stream:
-            for begin, count in runs:
-                stream.seek(begin * row_type.itemsize)
-                blocks.append(np.frombuffer(stream.read(count * row_type.itemsize), row_type))
+            stream.seek(first * row_type.itemsize)
+            blocks.append(np.frombuffer(stream.read(count * row_type.itemsize), row_type))
     rows = np.concatenate(blocks)
     rows = rows[_order(example_rows.key(job.seed, split, index, "order"), len(rows))]
     records = work_folder.unless_replaced(work, job.form.serialize(rows))

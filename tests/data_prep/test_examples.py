@@ -373,3 +373,22 @@ def test_bytes_do_not_depend_on_workers(
     )
     assert done.returncode == 0, done.stderr
     assert files_of(tmp_path / "two") == files_of(examples_folder)
+
+
+def test_each_shard_reads_one_part_of_each_file_of_rows():
+    """In an object store each part is a request."""
+    form = ExampleFormat(16, 2000, 1, False)
+    job = example_rows.Job("", "", True, "electra", False, form, 0.5, {"train": 4, "heldout": 2}, 0)
+    deal = example_shards.Deal("heldout", "a", [[5, 3], [9, 2], [0, 0]], dealt=1)
+    places = dict(example_shards.place(deal, job))
+    assert places == {("heldout", 1): ("a", 14, 3), ("heldout", 0): ("a", 17, 2)}
+
+
+def test_a_worker_with_another_version_of_tfbio_makes_nothing(tmp_path):
+    job = example_rows.Job("", "", True, "electra", False, None, 0.5, {"train": 1}, 0, "0.0.9")
+    for make in (
+        lambda: example_shards.build(Shard("a", 0, 0, ""), "", str(tmp_path), job),
+        lambda: example_shards.write((("train", 0), []), str(tmp_path), job),
+    ):
+        with pytest.raises(errors.DataError, match=r"has tfbio .*, and .* given tfbio 0\.0\.9"):
+            make()

@@ -39,6 +39,29 @@ RAISED_ONE, RAISED_TWO = cite("<sup>1</sup>", "<sup>2</sup>")
         (f"{cite('CM')[0]}from", "CMfrom"),
         (f"shown{cite('<sup>1</sup>' + ONE)[0]} here{RAISED_TWO}, and", "shown here, and"),
         (f"shown<sup>{cite(ONE)[0]}</sup> here{RAISED_TWO}, and", "shown here, and"),
+        # Behind a sign.
+        (f"brief.{TWO} The patient", "brief. The patient"),
+        (f"care,{ONE} and", "care, and"),
+        (f"shown.{ONE},{TWO} Then", "shown. Then"),
+        (f"<italic>E. coli</italic>.{TWO} It", "E. coli. It"),
+        (f"(CM){ONE} and “so.”{TWO} Then", "(CM) and “so.” Then"),
+        (f"was 0.{FIVE} or 2010,{FIVE} there", "was 0.5 or 2010,5 there"),
+        (f"in Ref.{TWO}, cf.{TWO}", "in Ref.2, cf.2"),
+        (f"(Smith et al.,{TWO}) said", "(Smith et al.,2) said"),
+        (f"Smith et al. ({TWO}) said", "Smith et al. (2) said"),
+        (f"Smith,{cite('2004')[0]} too", "Smith,2004 too"),
+        # In a list.
+        (f"LDetect{ONE},{TWO}.", "LDetect."),
+        (f"shown{ONE}–{FIVE}", "shown"),
+        (f"shown{ONE}, {TWO} and", "shown and"),
+        (f"shown{ONE}, and {TWO}", "shown, and 2"),
+        (f"by {ONE}, {TWO} and", "by 1, 2 and"),
+        # In brackets.
+        (f"shown<sup>[</sup>{RAISED_ONE}<sup>]</sup>", "shown"),
+        (f"shown<sup>[</sup>{RAISED_ONE}<sup>,</sup>{RAISED_TWO}<sup>]</sup>here", "shown here"),
+        (f"shown (<sup>{TWO}</sup>) here (<sup>{TWO}</sup>).", "shown here."),
+        (f"shown [<sup>{ONE}</sup>,<sup>{TWO}</sup>] here", "shown here"),
+        (f"f() (see <sup>{ONE}</sup>) too", "f() (see) too"),
         ("O<sup>2-</sup>, x<sup>2</sup>, 5<sup>th</sup>", "O2-, x2, 5th"),
         ('Fig<xref ref-type="fig">1</xref><sup><xref ref-type="fig">2</xref></sup>', "Fig12"),
     ],
@@ -46,3 +69,11 @@ RAISED_ONE, RAISED_TWO = cite("<sup>1</sup>", "<sup>2</sup>")
 def test_marks_are_not_glued_to_words(tmp_path, xml, expected):
     (paragraph,) = read(tmp_path, f"<p>{xml}</p>").body
     assert paragraph.text == expected
+
+
+@pytest.mark.parametrize(
+    "marks", [f"{ONE},", ONE, f"<sup>{ONE}</sup>", f"<sup>{ONE}</sup>{ONE}", f"(<sup>{ONE}</sup>)"]
+)
+def test_many_marks_take_no_ages(tmp_path, marks):
+    (paragraph,) = read(tmp_path, f"<p>shown.{ONE}{marks * 10_000} Here</p>").body
+    assert paragraph.text.startswith("shown.")

@@ -63,6 +63,29 @@ def test_a_lost_connection_with_another_runner_is_one_sentence():
     assert pipeline._mistake(grpc.RpcError("lost"), pipeline.LOCAL, []) is None
 
 
+def test_a_failed_job_of_another_runner_is_one_sentence(monkeypatch):
+    """Dataflow's error of a failed job is a plain `Exception`."""
+
+    class Result:
+        def wait_until_finish(self):
+            raise failure
+
+        def cancel(self):
+            pass
+
+    monkeypatch.setattr(pipeline, "_start", lambda *_: Result())
+    runner = pipeline.Runner("DataflowRunner")
+    for failure, expected in (
+        (Exception("Dataflow pipeline failed. State: FAILED"), "the job on DataflowRunner failed"),
+        (errors.Interrupted("stopped."), "stopped."),
+    ):
+        with pytest.raises(errors.UserError, match=expected) as raised:
+            pipeline.run(lambda _: None, runner, contextlib.nullcontext())
+        assert ("it continues" in str(raised.value)) == (failure is not raised.value)
+    # Before the job has begun it is the program's.
+    assert pipeline._mistake(KeyError("x"), runner, []) is None
+
+
 # --- Errors of local workers ---------------------------------------------------------------------
 
 

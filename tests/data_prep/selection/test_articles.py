@@ -269,3 +269,36 @@ def test_a_broken_article_of_a_set_is_a_problem_and_the_rest_is_read(tmp_path):
     problem, *candidates = articles.read(str(path), articles.Selection(), None)
     assert isinstance(problem, Problem) and problem.name.endswith("a.nxml")
     assert [c.kind for c in candidates] == ["abstract", "body"]
+
+
+def test_captions_and_tables_in_an_abstract_are_text_only_if_wanted(tmp_path):
+    more = (
+        "<fig><caption><p>A graph.</p></caption></fig>"
+        "<table-wrap><table><tr><td>Ten cats.</td></tr></table></table-wrap>"
+    )
+    text = FULL_TEXT.format(pmid="", language="en").replace("</abstract>", f"{more}</abstract>")
+    for flags, expected in (
+        ({}, ["Cats, in short."]),
+        ({"captions": True}, ["Cats, in short.", "A graph."]),
+        ({"captions": True, "tables": True}, ["Cats, in short.", "A graph.", "Ten cats."]),
+    ):
+        abstract, _ = read(tmp_path, text, **flags)
+        assert abstract.documents[0].sentences == expected
+    text = text.replace("<p>Cats, in short.</p>", "")
+    assert [c.reason for c in read(tmp_path, text)] == ["without_text", ""]
+
+
+@pytest.mark.parametrize(
+    ("name", "ids", "version"),
+    [
+        ("PMC77.10.xml", "", 10),
+        ("PMC77.xml", "", 0),
+        ("1471-2180-11-174.xml", "", 0),
+        ("a.xml", '<article-id pub-id-type="pmcid-ver">PMC77.3</article-id>', 3),
+    ],
+)
+def test_a_full_texts_version_is_that_of_its_id_or_file(tmp_path, name, ids, version):
+    path = tmp_path / name
+    path.write_text(FULL_TEXT.format(pmid=ids, language="en"), encoding="utf-8")
+    results = articles.read(str(path), articles.Selection(), None)
+    assert [(c.version, c.revised) for c in results] == [(0, version)] * 2

@@ -36,6 +36,11 @@ SCIENCE = "It was shown that p < 0.05."
         "© RSNA, 2021 Supplemental material is available for this article. See also the editorial"
         " by Klibanov in this issue.",
         "The online version contains supplementary material available at 10.1007/s1-021-0-2.",
+        "The online version of this article (doi:10.1186/s13073-017-0433-1) contains supplementary"
+        " material, which is available to authorized users.",
+        "Electronic supplementary material The online version of this chapter"
+        " (doi: 10.1016/S0140-6736(05)66545-4) contains peer-reviewed but unedited supplementary"
+        " material, which is available to authorised users.",
         "VIDEO ABSTRACT.",
     ],
 )

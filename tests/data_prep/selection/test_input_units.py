@@ -1,7 +1,15 @@
 """Units of texts, of inputs made by hand."""
 
-from data_prep.selection import articles, input_units
+import bz2
+import errno
+import os
+
+import pytest
+
+from data_prep.readers import text_lines
+from data_prep.selection import articles, input_units, texts
 from tests.data_prep.pubmed_articles import article, article_set
+from tfbio.base import errors
 from tfbio.base.document_records import Document
 
 
@@ -33,3 +41,44 @@ def test_texts_that_are_left_out_do_not_move_the_end_of_a_unit(tmp_path):
     assert sizes("", "", "", "") == [2, 2]
     assert sizes("retracted", "", "", "", "") == [3, 2]
     assert sizes(*["retracted"] * 5) == [2, 2, 1]
+
+
+@pytest.mark.parametrize("files", [1, 2])
+def test_an_input_that_cannot_be_read_now_gets_no_note(tmp_path, monkeypatch, files):
+    paths = [article_set(tmp_path / f"{n}.xml", article(n + 1, "one")) for n in range(files)]
+
+    def fail(*_):
+        raise OSError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+
+    work = tmp_path / "work"
+    work.mkdir()
+    reader = input_units.Reader(str(work), articles.Selection(), "", 100, max_articles=0)
+    job = (0, [os.fsencode(path) for path in paths])
+    with monkeypatch.context() as patched:
+        patched.setattr(articles.pubmed, "read_citations", fail)
+        with pytest.raises(errors.DataError, match=r"0\.xml cannot be read now \(Connection timed"):
+            list(input_units.read_input(job, reader, 1))
+    assert not list(work.iterdir())
+    assert len(list(input_units.read_input(job, reader, 1))) == 1
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "a disk"), TimeoutError()])
+def test_bzip2_that_cannot_be_read_now_is_not_damaged(tmp_path, monkeypatch, error):
+    path = tmp_path / "a.txt"
+    path.write_bytes(bz2.compress(b"Cells grow.\n"))
+
+    def fail(*_):
+        raise error
+
+    for name in ("read", "readline"):
+        with monkeypatch.context() as patched, pytest.raises(OSError) as raised:
+            patched.setattr(text_lines._Bz2File, name, fail)
+            list(texts.read(str(path), articles.Selection(), None))
+        assert raised.value is error
+
+
+def test_a_reader_of_another_version_of_tfbio_is_refused(tmp_path):
+    path = article_set(tmp_path / "a.xml", article(1, "one"))
+    reader = input_units.Reader(str(tmp_path), articles.Selection(), "", 100, 0, "0.0.9")
+    with pytest.raises(errors.DataError, match=r"has tfbio \d.*, and .* tfbio 0\.0\.9: install"):
+        list(input_units.read_input((0, [os.fsencode(path)]), reader, 1))
