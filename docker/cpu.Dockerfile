@@ -2,6 +2,8 @@
 #
 #   docker build --file=docker/cpu.Dockerfile --tag=tfbio .
 #   docker run --rm --volume="$PWD:/work" --user="$(id -u)" tfbio pretrain --help
+#
+# docs/serving.md has the commands for an image with `tfbio serve`.
 FROM python:3.11.14-slim-bookworm AS wheel
 COPY . /tfbio
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir=/wheels /tfbio

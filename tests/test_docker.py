@@ -56,6 +56,19 @@ def test_an_image_is_pinned_and_runs_tfbio_for_a_user(path, setup_cfg):  # noqa:
     assert dict(found)["ENTRYPOINT"] == '["tfbio"]'
 
 
+def test_the_manual_builds_an_image_that_serves(setup_cfg):  # noqa: F811
+    """And gives it a process 1 that passes SIGTERM on while the model loads."""
+    page = (ROOT / "docs" / "serving.md").read_text()
+    (path, extras) = re.search(
+        r"docker build --file=(\S+) --build-arg=EXTRAS=(\S+) ", page
+    ).groups()
+    assert ROOT / path in DOCKERFILES
+    assert "serve" in extras.split(",")
+    assert set(extras.split(",")) <= set(setup_cfg["options.extras_require"])
+    (run,) = re.findall(r"docker run (?:.*\\\n)*.*", page)
+    assert "--init" in run and "--host=0.0.0.0" in run
+
+
 @pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.name)
 def test_all_that_is_copied_is_there_and_sent_to_docker(path):
     copied = [x.split()[0] for n, x in instructions(path) if n == "COPY" and "--from" not in x]

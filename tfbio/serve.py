@@ -85,7 +85,8 @@ def define_flags() -> None:
 def main(argv: list[str]) -> None:
     """Runs the command `python -m tfbio.serve`, which serves a model until a signal ends it.
 
-    Prints where it listens, and returns nothing.
+    Prints where it listens, and before, if it is not the best, which package splits the sentences
+    of a model that finds entities. Returns nothing.
 
     Args:
       argv: the command line without its flags: the program alone.
@@ -115,6 +116,7 @@ def main(argv: list[str]) -> None:
 def _serve(opened: socket.socket, limits: RequestLimits) -> int | None:
     """Serves the model of --model on a socket, and returns the signal that ended it."""
     from tfbio.api import loading
+    from tfbio.runs import predict
     from tfbio.serving import application, endpoints, request_body, server
 
     path = flags.FLAGS.model
@@ -125,6 +127,8 @@ def _serve(opened: socket.socket, limits: RequestLimits) -> int | None:
             f"--model={path} is an encoder without a head for a task: fine-tune it, and give the "
             "--output_dir."
         )
+    if model.predicts == "entities":
+        predict.tell_splitter()
     endpoint = endpoints.for_model(model.predicts, model.predictor.known.pairs)
     _warm_up(model, request_body.example(endpoint.fields[0]))
     app, batcher = application.make(model, limits, endpoint)

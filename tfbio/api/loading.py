@@ -320,6 +320,7 @@ class Model:
         *,
         batch_size: int = _BATCH_SIZE,
         show_progress: bool = False,
+        overwrite: bool = False,
     ) -> None:
         """Writes documents with the entities that this model finds, and returns nothing.
 
@@ -327,25 +328,24 @@ class Model:
 
         Args:
           documents: several texts or `Document`s, as `read` returns them.
-          path: the file, which appears when it is complete; for "brat" a folder.
+          path: the file, which appears when it is complete, in place of an earlier one; for "brat"
+            a folder.
           format: "jsonl", "bioc" (JSON if the path ends in .json, else XML), "pubtator", "brat",
             "html" or "bigbio" (.parquet is Parquet, .json a JSON list, any other JSON lines).
           batch_size: see `__call__`.
           show_progress: see `__call__`.
+          overwrite: True to let "brat" remove all pairs of .txt and .ann that are in the folder,
+            also those that were annotated by hand.
 
         Raises:
-          UserError: the model finds no entities, there is no such format, it cannot hold a text, or
-            the path ends in .gz.
+          UserError: the model finds no entities, there is no such format, it cannot hold a text,
+            the path ends in .gz, or a folder for "brat" has a .txt or .ann.
           OSError: the path cannot be written.
 
         Examples:
           >>> model.write(tfbio.read("pubmed.xml"), "entities.html", format="html")
         """
-        if format not in annotation_formats.FORMATS:
-            formats = ", ".join(annotation_formats.FORMATS)
-            raise UserError(f'format="{format}": it must be one of {formats}.')
-        if os.fspath(path).endswith(".gz"):
-            raise UserError(f"{path} would not be compressed: give a name without .gz.")
+        streams.check_output(os.fspath(path), format, overwrite)
         if self.predictor is None or self.predicts != "entities":
             raise UserError(f"{self.path} holds no model that finds entities in documents.")
         if isinstance(documents, (str, Document)):

@@ -288,7 +288,7 @@ class TfbioNer:
           UserError: the name of a file leads out of that folder.
         """
         folder = tempfile.mkdtemp(prefix="tfbio_ner_")
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        weakref.finalize(self, _remove_own, folder, os.getpid())
         for name, content in srsly.msgpack_loads(bytes_data).items():
             file = pathlib.Path(folder, name)
             # Bytes may come from anyone.
@@ -302,6 +302,12 @@ class TfbioNer:
         self.from_disk(folder)
         self._is_unpacked = True
         return self
+
+
+def _remove_own(folder: str, maker: int) -> None:
+    """Removes a folder in the process that made it: one that was forked from it may end before."""
+    if os.getpid() == maker:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _packed(folder: str | os.PathLike) -> bytes:

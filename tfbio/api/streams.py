@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import reprlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
@@ -11,6 +12,7 @@ import tqdm
 
 from tfbio.base import batched
 from tfbio.base.errors import UserError
+from tfbio.formats import annotation_formats
 from tfbio.formats.annotated_documents import Document
 
 # Held by whoever loads or computes: models share the sentence splitter and the last tokenizer.
@@ -77,6 +79,32 @@ def two_texts(item: Any) -> tuple[str, str]:
     if not isinstance(item, tuple) or len(item) != 2:
         raise TypeError(f"expected a tuple of two texts, not {shown(item)}.")
     return text_of(item[0]), text_of(item[1])
+
+
+def check_output(path: str, form: str, overwrite: bool) -> None:
+    """Checks where a model's entities are to be written, and in which format.
+
+    Args:
+      path: a file; for "brat" a folder.
+      form: one of `annotation_formats.FORMATS`.
+      overwrite: True if a folder for "brat" may have texts and annotations, which are then lost.
+
+    Raises:
+      UserError: there is no such format, the path ends in .gz, or the folder has such files.
+    """
+    if form not in annotation_formats.FORMATS:
+        formats = ", ".join(annotation_formats.FORMATS)
+        raise UserError(f'format="{form}": it must be one of {formats}.')
+    if path.endswith(".gz"):
+        raise UserError(f"{path} would not be compressed: give a name without .gz.")
+    if form == "brat" and not overwrite and os.path.isdir(path):
+        there = sorted(name for name in os.listdir(path) if name.endswith((".txt", ".ann")))
+        if there:
+            raise UserError(
+                f"{os.path.join(path, there[0])} is there already, perhaps annotated by hand, and "
+                'format="brat" removes the pairs of .txt and .ann in its folder: give another '
+                "folder, or overwrite=True."
+            )
 
 
 def shown(item: Any) -> str:

@@ -87,17 +87,22 @@ class _Service:
         try:
             body = await request_body.read(request, self._limits)
             inputs = request_body.inputs_of(body, self._limits, self._endpoint.fields)
-            return self._endpoint.content(await self._computed(inputs))
+            return self._endpoint.content(await self._computed(request, inputs))
         finally:
             self._waiting -= 1
             self._metrics.waiting.set(self._waiting)
 
-    async def _computed(self, inputs: list) -> list:
-        """Returns the result for each input when they are computed."""
+    async def _computed(self, request: Request, inputs: list) -> list:
+        """Returns the result for each input when they are computed, unless the client goes."""
         seconds = self._limits.answer_seconds
+        job = asyncio.wrap_future(self._batcher.submit(inputs))
+        gone = asyncio.create_task(_disconnected(request))
         try:
             async with asyncio.timeout(seconds):
-                return await asyncio.wrap_future(self._batcher.submit(inputs))
+                await asyncio.wait((job, gone), return_when=asyncio.FIRST_COMPLETED)
+            if not job.done():
+                raise ClientDisconnect
+            return job.result()
         except UserError as error:  # as for a text without the entities that the model reads
             raise Refusal(422, str(error)) from None
         except TimeoutError:
@@ -106,6 +111,16 @@ class _Service:
                 f"the answer took more than {seconds:g} seconds: send fewer texts, or try later.",
                 {"Retry-After": str(math.ceil(seconds / 10))},
             ) from None
+        finally:
+            # A job that waits is then left out of its batch.
+            job.cancel()
+            gone.cancel()
+
+
+async def _disconnected(request: Request) -> None:
+    """Returns when the client of a request, whose body has been read, is gone."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def make(
@@ -166,10 +181,13 @@ def _add_endpoint(
 def _add_others(app: fastapi.FastAPI, service: _Service, metrics: Metrics) -> None:
     """Adds the paths about the server to an application."""
 
+    # HEAD, which some that watch a server ask with, is not in the schema: it is GET without a body.
+    @app.head("/health/live", include_in_schema=False)
     @app.get("/health/live", summary="Say that the server answers", response_model=Health)
     async def live() -> Response:
         return JSONResponse({"status": "live"})
 
+    @app.head("/health/ready", include_in_schema=False)
     @app.get(
         "/health/ready",
         summary="Say whether another request would be computed",

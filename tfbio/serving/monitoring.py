@@ -11,6 +11,8 @@ from prometheus_client import Counter, Gauge, Histogram
 
 _Message = MutableMapping[str, Any]
 
+# Of a request: Prometheus's, which end at 10, and others up to twice --answer_seconds's default.
+_SECONDS = (*Histogram.DEFAULT_BUCKETS[:-1], 20.0, 30.0, 60.0, 120.0)
 # Texts of a batch.
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
@@ -42,6 +44,7 @@ class Metrics:
             "tfbio_request_seconds",
             "Seconds from the headers of a request to the end of its answer.",
             ["path"],
+            buckets=_SECONDS,
             registry=self._registry,
         )
         self.waiting = Gauge(

@@ -55,11 +55,16 @@ def open_socket(host: str, port: int) -> socket.socket:
         opened.bind(address)
     except OSError as error:
         opened.close()
-        why = os.strerror(error.errno) if error.errno else str(error)
-        raise UserError(
-            f"--host={host} --port={port} cannot be listened on: {why}; give another --port."
-        ) from error
+        raise _cannot_listen(host, port, error) from error
     return opened
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> UserError:
+    """Returns the error of an interface and a port that cannot be had."""
+    why = os.strerror(error.errno) if error.errno else str(error)
+    return UserError(
+        f"--host={host} --port={port} cannot be listened on: {why}; give another --port."
+    )
 
 
 def make(app: Any, limits: RequestLimits) -> Server:
@@ -105,13 +110,19 @@ class Server(uvicorn.Server):
 
         Args:
           opened: as `open_socket` returns it; it is closed.
+
+        Raises:
+          UserError: another program has begun to listen there since it was opened.
         """
         asyncio.run(self.serve([opened]))
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begins to listen, and says where."""
-        await super().startup(sockets)
         host, port = (sockets or [])[0].getsockname()[:2]
+        try:
+            await super().startup(sockets)
+        except OSError as error:  # two servers may open one port, and the first that listens has it
+            raise _cannot_listen(host, port, error) from error
         self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         messages.say(f"{self.url}: listening; Ctrl-C or SIGTERM ends it.")
 

@@ -21,12 +21,11 @@ def run_examples(page, count):
     return names
 
 
-def test_the_examples_for_python_run(make_trial, shallow_encoder, tmp_path, monkeypatch, capsys):
+def test_the_examples_for_python_run(make_trial, tmp_path, monkeypatch, capsys):
     trial, _ = make_trial("tagging", ["O", "B-x", "I-x"], {"words": "punctuation"})
     folder = tmp_path / "examples"
-    (folder / "out").mkdir(parents=True)
-    (folder / "out" / "bc5cdr_chem").symlink_to(Path(trial).parent)
-    (folder / "encoder").symlink_to(shallow_encoder)
+    (folder / "quickstart").mkdir(parents=True)
+    (folder / "quickstart" / "diseases").symlink_to(Path(trial).parent)
     texts = ["Imatinib inhibits BCR-ABL.", "Aspirin was given."]
     (folder / "texts.txt").write_text("\n".join(texts))
     articles = [
@@ -34,12 +33,15 @@ def test_the_examples_for_python_run(make_trial, shallow_encoder, tmp_path, monk
         "</ArticleTitle></Article></MedlineCitation></PubmedArticle>"
         for number, text in enumerate(texts, start=1)
     ]
-    (folder / "pubmed.xml").write_text(f"<PubmedArticleSet>{''.join(articles)}</PubmedArticleSet>")
+    page = f"<PubmedArticleSet>{''.join(articles)}</PubmedArticleSet>"
+    (folder / "quickstart" / "articles.xml").write_text(page)
     monkeypatch.chdir(folder)
     names = run_examples("python.md", 5)
     out = capsys.readouterr().out.splitlines()
-    found = [entity for entities in tfbio.load(trial)(texts) for entity in entities]
-    assert found and out[0].split()[0] == found[0].text.split()[0]
+    model = tfbio.load(trial)
+    found = [entity for entities in model(texts) for entity in entities]
+    first = model("Myasthenia gravis in a man with a chordoma.")
+    assert first and out[0].split()[0] == first[0].text.split()[0]
     assert "(2, 32)" in out and f"1 {len(texts[0])} " in "\n".join(out)
     assert len((folder / "entities.jsonl").read_text().splitlines()) == 2
     assert list(names["rows"].columns) == ["text", "label", "start", "end", "score"]

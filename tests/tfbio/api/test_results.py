@@ -69,6 +69,28 @@ def test_only_entities_are_written(make_trial, tmp_path):
     assert not (tmp_path / "out.jsonl").exists()
 
 
+def test_annotations_by_hand_are_not_replaced(make_trial, tmp_path):
+    """A second project of brat's in the folder of the first, or a model in that of its data."""
+    model = tfbio.load(make_trial("tagging", ["O", "B-x", "I-x"], {"words": "blanks"})[0])
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "annotation.conf").write_text("[entities]\n")
+    model.write(["the mice"], project, "brat")  # beside brat's settings
+    names = {"0.ann", "0.txt", "annotation.conf"}
+    assert {x.name for x in project.iterdir()} == names
+    (project / "0.ann").write_text("T1\tMouse 4 8\tmice\n")
+    with pytest.raises(UserError, match=r"project/0\.ann is there .* or overwrite=True\.$"):
+        model.write(["the cells"], project, "brat")
+    (project / "0.ann").rename(tmp_path / "kept.ann")
+    with pytest.raises(UserError, match=r"project/0\.txt is there already, perhaps annotated"):
+        model.write(["the cells"], str(project), "brat")
+    (tmp_path / "kept.ann").rename(project / "0.ann")
+    assert (project / "0.ann").read_text() == "T1\tMouse 4 8\tmice\n"
+    model.write(["the cells"], project, "brat", overwrite=True)
+    assert (project / "0.txt").read_text() == "the cells"
+    assert {x.name for x in project.iterdir()} == names
+
+
 PAIRS = [("the cells", "of patients were low"), ("a study", "results"), ("the mice", "the mice")]
 
 

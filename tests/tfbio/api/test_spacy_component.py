@@ -19,6 +19,7 @@ from spacy.tokens import Doc, DocBin
 
 import tfbio
 from tfbio.api.results import Entity
+from tfbio.api.spacy_component import TfbioNer
 from tfbio.base.errors import UserError
 from tfbio.export import conversion
 
@@ -252,6 +253,20 @@ def test_a_tagger_of_hugging_face_is_saved(trial, tmp_path):
     assert found_in(again.pipe(map(spacy.blank("en"), TEXTS))) == expected
     # What is in a folder of the user's is pickled by its path.
     assert len(pickle.dumps(again.from_disk(folder))) < 1000 < len(pickled)
+
+
+def test_a_forked_process_leaves_the_unpacked_model_to_its_parent():
+    """As of a server that forks workers, which end before it."""
+    component = TfbioNer(None, "tfbio_ner", "unused", "tfbio", True, False, "expand")
+    held = [component.from_bytes(srsly.msgpack_dumps({"config.json": b"{}"}))]
+    folder = component._path
+    del component
+    child = multiprocessing.get_context("fork").Process(target=held.clear)
+    child.start()
+    child.join()
+    assert child.exitcode == 0 and os.listdir(folder) == ["config.json"]
+    held.clear()
+    assert not os.path.exists(folder)
 
 
 @pytest.mark.parametrize("name", ["../out", "trial_0/../../out", "{}/out"])

@@ -3,6 +3,8 @@
 import gzip
 import json
 import random
+import re
+import socket
 import threading
 import time
 from collections import Counter
@@ -100,6 +102,13 @@ def test_another_path_or_method_is_named(client, method, path, status, words):
     assert found == status and words in json.loads(answer)["error"]
 
 
+@pytest.mark.parametrize("path", ["/health/live", "/health/ready"])
+def test_head_asks_for_the_health_without_a_body(client, path):
+    """As some load balancers do."""
+    status, headers, body = client.send("HEAD", path)
+    assert (status, body) == (200, b"") and int(headers["Content-Length"]) > 0
+
+
 def metric(client, line):
     """The number at the end of a line of /metrics."""
     status, headers, text = client.send("GET", "/metrics")
@@ -136,6 +145,14 @@ def test_the_time_of_a_request_is_in_seconds(serve):
         assert 0.1 <= metric(client, 'tfbio_request_seconds_sum{path="/annotate"}') < 60
 
 
+def test_times_up_to_the_longest_are_told_apart(client):
+    """An answer may take --answer_seconds, which is 60 by default."""
+    assert client.annotate(TEXTS)[0] == 200
+    text = client.send("GET", "/metrics")[2].decode()
+    found = re.findall(r'tfbio_request_seconds_bucket{le="(.+)",path="/annotate"}', text)
+    assert [float(x) for x in found][-6:] == [10, 20, 30, 60, 120, float("inf")]
+
+
 class Held:
     """Computes no entities, when it is released, and fails on one text."""
 
@@ -167,6 +184,36 @@ def test_more_requests_than_may_wait_are_refused(serve):
         held.released.set()
         assert [x.result(30) for x in waiting] == [(200, {"entities": [[]]})] * 2
         assert client.send("GET", "/health/ready")[0] == 200
+
+
+def test_a_request_whose_client_has_gone_is_not_computed(serve):
+    held, computed = Held(), []
+    line = "tfbio_requests_waiting"
+
+    def compute(texts):
+        computed.extend(texts)
+        return held(texts)
+
+    with serve(compute) as (client, _), ThreadPoolExecutor(1) as pool:
+        first = pool.submit(client.annotate, {"texts": ["first"]})
+        assert held.begun.wait(30)
+        body = b'{"texts": ["gone"]}'
+        with socket.create_connection(("127.0.0.1", client.port), timeout=30) as connection:
+            connection.sendall(
+                b"POST /annotate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+            )
+            while metric(client, line) < 2:
+                pass
+        until = time.monotonic() + 30
+        while metric(client, line) > 1 and time.monotonic() < until:
+            pass
+        waiting = metric(client, line)
+        held.released.set()
+        assert first.result(30) == (200, {"entities": [[]]})
+        assert client.annotate({"texts": ["last"]})[0] == 200
+        counted = metric(client, 'tfbio_requests_total{path="/annotate",status="400"}')
+    assert (waiting, computed, counted) == (1, ["first", "last"], 1)
 
 
 def test_a_request_that_waits_too_long_is_given_up(serve):

@@ -176,6 +176,14 @@ def test_a_port_or_interface_that_cannot_be_had_is_named():
         port = opened.getsockname()[1]
         with pytest.raises(UserError, match=f"--port={port} cannot be .*: Address already in use"):
             server.open_socket("127.0.0.1", port)
+    # Another server has opened it, too, and loads its model faster.
+    with server.open_socket("127.0.0.1", 0) as first:
+        port = first.getsockname()[1]
+        with server.open_socket("127.0.0.1", port) as second:
+            first.listen()
+            made = server.make(nothing, RequestLimits())
+            with pytest.raises(UserError, match=f"--host=127.0.0.1 --port={port} cannot be .*use;"):
+                made.serve_on(second)
     with pytest.raises(UserError, match="--host=no/name: it is no interface of this machine"):
         server.open_socket("no/name", 0)
     with pytest.raises(UserError, match="--host=192.0.2.1 --port=0 cannot be listened on"):
