@@ -127,7 +127,7 @@ def writes_what_it_reads(folder):
         else:
             again = [x.text for x in document_formats.read(str(path))]
         assert len(again) == len(documents)
-        if form == "bigbio":  # which has blanks between passages
+        if form == "bigbio":  # which has blanks between passages, some at the ends of these
             found = document_formats.read(str(path))
             assert [_passages(x) for x in found] == [_passages(x) for x in documents]
         elif name != "out.xml":  # whose line ends are others
@@ -136,7 +136,9 @@ def writes_what_it_reads(folder):
 
 
 def _passages(document):
-    return [(x.start, document.text[x.start : x.end]) for x in document.passages]
+    texts = ((x.start, document.text[x.start : x.end]) for x in document.passages)
+    bare = ((start + len(text) - len(text.lstrip(" ")), text.strip(" ")) for start, text in texts)
+    return [(start, text) for start, text in bare if text]
 
 
 def pubtator():

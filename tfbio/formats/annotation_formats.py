@@ -50,8 +50,8 @@ def write(path: str, form: str, annotated: Annotated, compress: bool = False) ->
       compress: True to compress with gzip; for "jsonl", "pubtator" and "bioc" as JSON.
 
     Raises:
-      FormatError: the format cannot hold a text or an id: a control character in BioC's XML, or an
-        id that is too long for a file's name in brat; Parquet, and pyarrow is not installed.
+      FormatError: an id is too long for a file's name in brat, or a new text would replace one
+        without annotations there; Parquet, and pyarrow is not installed.
       OSError: the path cannot be written.
       KeyError: `form` is another str.
     """

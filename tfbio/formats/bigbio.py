@@ -68,7 +68,7 @@ _NEEDED = {"id", "text", "text_1", "text_2", "premise", "hypothesis", "question"
 # The first two fields, or the first one of those that `jq -S` sorts; BioC's documents have none but
 # "id".
 _KB_BEGINS = re.compile(
-    r'\s*\[?\s*\{\s*("id"\s*:\s*"[^"]*"\s*,\s*)?"(document_id|coreferences)"\s*:'
+    r'\s*\[?\s*\{\s*("id"\s*:\s*"(?:[^"\\]|\\.)*"\s*,\s*)?"(document_id|coreferences)"\s*:'
 )
 DISCONTINUOUS, WITHOUT_PLACE = "discontinuous", "without_a_place"
 
@@ -103,17 +103,12 @@ def read(path: str | os.PathLike, schema: str) -> list[Row]:
         message names the row and the field. For Parquet: pyarrow is not installed.
       TaskFileError: the file cannot be read.
     """
-    if os.fspath(path).lower().endswith(".parquet.gz"):
-        raise FormatError(
-            f"{os.fspath(path)}: Parquet is compressed inside, and not read from a .gz: unpack it."
-        )
     name = os.fspath(path)
+    if name.lower().endswith(".parquet.gz"):
+        raise FormatError(f"{name}: Parquet is compressed inside, not read from a .gz: unpack it.")
     rows = parquet_rows(name, name) if is_parquet(path) else _of_json(name)
     spec = SCHEMAS[schema]
-    return [
-        _checked(row, spec, f"{os.fspath(path)}, row {number}", "")
-        for number, row in enumerate(rows, start=1)
-    ]
+    return [_checked(row, spec, f"{name}, row {n}", "") for n, row in enumerate(rows, start=1)]
 
 
 def _of_json(path: str) -> Iterator[Any]:
@@ -207,8 +202,7 @@ def _checked(value: Any, spec: Any, where: str, field: str) -> Any:
             name: _checked(value.get(name), of, where, f"{field}.{name}".strip("."))
             for name, of in spec.items()
         }
-    name = field.rpartition(".")[2]
-    if value is None and spec is str and name not in _NEEDED:
+    if value is None and spec is str and field.rpartition(".")[2] not in _NEEDED:
         return None
     if not isinstance(value, spec) or isinstance(value, bool):
         wanted = "a text" if spec is str else "a whole number"
@@ -352,31 +346,28 @@ def _document(row: Row, where: str) -> Document:
 def kb_rows(annotated: Annotated) -> Iterator[Row]:
     """Makes rows in the schema "kb" of documents with their entities, such as predictions.
 
-    Blanks stand between passages, as many as the offsets leave.
+    A document's text is " ".join of its passages' texts, as BigBio's tests have it: blanks stand
+    for what is in no passage, all but one at the end of the passage before, and passages that touch
+    are one. So offsets are those of the document.
 
     Args:
       annotated: each document and its entities in the order of their starts.
 
     Yields:
-      A row for each document, with ids that are unique in the data set: numbers from 1, and behind
-      it P1 and so on for passages and T1 and so on for entities.
+      A row for each document, with ids that are unique, also in several files of documents with
+      different ids: ID-1, ID-2 and so on, with -P1 behind it for passages and -T1 for entities.
     """
     for number, (document, entities) in enumerate(annotated, start=1):
-        text = _with_blanks(document)
+        text, name = _with_blanks(document), f"{document.id}-{number}"
         yield {
-            "id": str(number),
+            "id": name,
             "document_id": document.id,
             "passages": [
-                {"id": f"{number}-P{n}", "type": x.kind, **_mention(text, x.start, x.end)}
-                for n, x in enumerate(document.passages, start=1)
+                {"id": f"{name}-P{n}", "type": x.kind, **_mention(text, x)}
+                for n, x in enumerate(_one_blank_apart(document.passages), start=1)
             ],
             "entities": [
-                {
-                    "id": f"{number}-T{n}",
-                    "type": x.type,
-                    **_mention(text, x.start, x.end),
-                    "normalized": [],
-                }
+                {"id": f"{name}-T{n}", "type": x.type, "normalized": [], **_mention(text, x)}
                 for n, x in enumerate(entities, start=1)
             ],
             "events": [],
@@ -393,5 +384,17 @@ def _with_blanks(document: Document) -> str:
     return text + " " * (len(document.text) - len(text))
 
 
-def _mention(text: str, start: int, end: int) -> Row:
-    return {"text": [text[start:end]], "offsets": [[start, end]]}
+def _one_blank_apart(passages: Iterable[Passage]) -> list[Passage]:
+    """Returns passages from 0 on, each one character behind the one before, which cover others."""
+    found: list[Passage] = []
+    for start, end, kind in passages:
+        if found and found[-1].end == start:
+            start, _, kind = found.pop()
+        if found:
+            found[-1] = found[-1]._replace(end=start - 1)
+        found.append(Passage(start if found else 0, end, kind))
+    return found
+
+
+def _mention(text: str, part: Passage | Entity) -> Row:
+    return {"text": [text[part.start : part.end]], "offsets": [[part.start, part.end]]}

@@ -35,6 +35,8 @@ from tfbio.formats.text_files import read_text, without_halves
 
 # Characters that may be missing between the passages of a small file of BioC.
 _LEAST_ROOM = 1_000_000
+# Characters that XML 1.0 cannot hold, such as the form feed with which pdftotext ends a page.
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def is_bioc(path: str | os.PathLike) -> bool:
@@ -229,12 +231,13 @@ def json_lines(annotated: Annotated) -> Iterator[str]:
 def write_xml(path: str, annotated: Annotated) -> None:
     """Writes documents with their entities as a BioC collection in XML; returns nothing.
 
+    A blank takes the place of each character that XML cannot hold, so that offsets stay.
+
     Args:
       path: the file, which appears when it is complete.
       annotated: each document and its entities in the order of their starts.
 
     Raises:
-      FormatError: a document has a control character, which XML cannot hold.
       OSError: the file cannot be written.
     """
     with storage.written_whole(path) as stream, etree.xmlfile(stream, encoding="utf-8") as file:
@@ -243,28 +246,27 @@ def write_xml(path: str, annotated: Annotated) -> None:
         with file.element("collection"):
             file.write(E.source("tfbio"), E.date(), E.key())
             for document, entities in annotated:
-                try:
-                    passages = map(_bioc_element, _bioc(document, entities)["passages"])
-                    file.write(E.document(E.id(document.id), *passages))
-                except ValueError:
-                    raise FormatError(
-                        f"document {document.id} has a control character, which XML cannot hold: "
-                        "give an --output that ends in .json, or --format=jsonl."
-                    ) from None
+                passages = map(_bioc_element, _bioc(document, entities)["passages"])
+                file.write(E.document(_element("id", document.id), *passages))
+
+
+def _element(name: str, text: str, **attributes: str) -> etree._Element:
+    """Returns an element with a text, in which blanks stand for what XML cannot hold."""
+    return E(name, _NOT_IN_XML.sub(" ", text), **attributes)
 
 
 def _bioc_element(passage: dict[str, Any]) -> etree._Element:
     def infons(part: dict[str, Any]) -> list[etree._Element]:
-        return [E.infon(value, key=key) for key, value in part["infons"].items()]
+        return [_element("infon", value, key=key) for key, value in part["infons"].items()]
 
     annotations = [
         E.annotation(
             *infons(part),
             *(E.location(**{k: str(n) for k, n in at.items()}) for at in part["locations"]),
-            E.text(part["text"]),
+            _element("text", part["text"]),
             id=part["id"],
         )
         for part in passage["annotations"]
     ]
-    offset, text = E.offset(str(passage["offset"])), E.text(passage["text"])
+    offset, text = E.offset(str(passage["offset"])), _element("text", passage["text"])
     return E.passage(*infons(passage), offset, text, *annotations)

@@ -7,21 +7,23 @@ from tfbio.formats.task_file_errors import mistake
 from tfbio.formats.task_files import field_of, not_empty, parse_json
 
 
-def read(path: str) -> list[Question]:
+def read(path: str, known: bool = False) -> list[Question]:
     """Reads questions from a JSON file in the format of SQuAD v1.1 or v2.0.
 
     BioBERT's BioASQ files are in this format, too.
 
     Args:
       path: the file.
+      known: True if each question must list its answers, "[]" where its context has none; False
+        for new questions, too.
 
     Returns:
       A list of at least one `Question`, in the order of the file, with its answers (none where the
       question has none) and the offset of each in the context, in characters.
 
     Raises:
-      TaskFileError: the file cannot be read, a question is incomplete, or an answer does not stand
-        where the file says.
+      TaskFileError: the file cannot be read, a question is incomplete, an answer does not stand
+        where the file says, or `known` answers are missing.
     """
     questions = []
     for i, article in enumerate(field_of(parse_json(path), "data", (path, "the file"), list), 1):
@@ -32,6 +34,9 @@ def read(path: str) -> list[Question]:
             for record in field_of(paragraph, "qas", where, list):
                 name = field_of(record, "id", (path, f"a question of article {i}"), str)
                 where = (path, f"question {name}")
+                if known and "answers" not in record:
+                    message = 'expected the answers to score with, "answers": [] if there is none'
+                    raise mistake(where, f"{message}; `tfbio predict` answers new questions")
                 answers = field_of({"answers": record.get("answers") or []}, "answers", where, list)
                 texts = tuple(field_of(answer, "text", where, str) for answer in answers)
                 starts = tuple(field_of(answer, "answer_start", where, int) for answer in answers)

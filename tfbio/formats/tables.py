@@ -48,9 +48,9 @@ def read_table(
 ) -> list[LabelledText]:
     """Reads a task's table of tab-separated columns into `LabelledText`s, in the lines' order.
 
-    BLURB and BLUE have these tables: ChemProt and DDI (id, text, label, no header), GAD and i2b2
-    2010 (header index, sentence, label), BIOSSES (pair_id, sent1, sent2, score), MedNLI (index,
-    sentence1, sentence2, label), PubMedQA and BioASQ (id, question, context, label, no header).
+    BLURB has ChemProt and DDI (id, text, label, no header), GAD (header index, sentence, label),
+    BIOSSES (pair_id, sent1, sent2, score), PubMedQA and BioASQ (id, question, context, label, no
+    header); BLUE has i2b2 2010 (as GAD) and MedNLI (index, sentence1, sentence2, label).
 
     Args:
       path: the file.

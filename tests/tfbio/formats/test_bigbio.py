@@ -12,7 +12,7 @@ from pyarrow import parquet
 from tests.tfbio.formats.conftest import EMPTY, odd
 from tfbio.formats import annotation_formats as formats
 from tfbio.formats import bigbio
-from tfbio.formats.annotated_documents import Document, Entity, FormatError, Passage
+from tfbio.formats.annotated_documents import Document, Entity, FormatError, Passage, joined
 from tfbio.runs import document_formats
 
 # The example of BigBio's task_schemas.md, shortened, with the discontinuous form that it describes.
@@ -148,19 +148,74 @@ def test_all_of_ncbis_test_set_comes_back(name, ncbi_gold, tmp_path):
         # BigBio has a blank where PubTator has a line feed.
         assert document.text == given.text.replace("\n", " ")
         assert entities == mentions
-    ids = [x["id"] for row in rows for x in [row, *row["passages"], *row["entities"]]]
-    assert len(ids) == len(set(ids)) == 100 + 200 + 960
+    assert len(set(ids_of(rows))) == len(ids_of(rows)) == 100 + 200 + 960
+
+
+def ids_of(rows):
+    """All ids of rows, of which BigBio wants each once in a split."""
+    return [x["id"] for row in rows for x in [row, *row["passages"], *row["entities"]]]
+
+
+def test_an_id_may_have_a_quotation_mark(tmp_path):
+    document = Document('a "b\\', "c", (Passage(0, 1, ""),))
+    formats.write(str(tmp_path / "x.json"), "bigbio", [(document, [])])
+    assert list(document_formats.read(str(tmp_path / "x.json"))) == [document]
+
+
+def test_shards_of_other_documents_have_other_ids(ncbi_gold):
+    """Rows of several files are a split; two of its documents may have one id, and its parts'."""
+    shards = [ncbi_gold[:50], [*ncbi_gold[50:], ncbi_gold[-1]]]
+    more = [(Document("7", "a", (Passage(0, 1, ""),)), []), (Document("7-1", "", ()), [])]
+    ids = [x for annotated in [*shards, more] for x in ids_of(bigbio.kb_rows(annotated))]
+    assert len(ids) == len(set(ids)) > 100 + 200 + 960
+    assert ids_of(bigbio.kb_rows(more)) == ["7-1", "7-1-P1", "7-1-2"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ([(0, "ab", "x"), (4, "cd", "y")], [("x", 0, "ab "), ("y", 4, "cd")]),  # two line feeds
+        ([(0, "ab", "x"), (9, "cd", "y")], [("x", 0, "ab      "), ("y", 9, "cd")]),
+        ([(1, "ab", "x"), (4, "cd", "y")], [("x", 0, " ab"), ("y", 4, "cd")]),  # without a title
+        ([(0, "ab", "x"), (2, "cd", "y"), (4, "ef", "z")], [("x", 0, "abcdef")]),  # as BioC may
+        (
+            [(1, "ab", "x"), (3, "cd", "y"), (7, "ef", "z"), (9, "gh", "z")],
+            [("x", 0, " abcd "), ("z", 7, "efgh")],
+        ),
+        ([(0, "ab", "x"), (3, "cd", "y")], [("x", 0, "ab"), ("y", 3, "cd")]),
+    ],
+)
+def test_a_text_is_its_passages_with_a_blank_between_two(parts, expected):
+    """As BigBio's tests have it: `" ".join(t for p in example["passages"] for t in p["text"])`."""
+    document = joined("1", [(start, kind, text) for start, text, kind in parts])
+    entities = [Entity("X", start, start + 2) for start, _, _ in parts]
+    (row,) = bigbio.kb_rows([(document, entities)])
+    text = " ".join(t for passage in row["passages"] for t in passage["text"])
+    assert text == document.text.replace("\n", " ")
+    for part in [*row["passages"], *row["entities"]]:
+        (own,), ((start, end),) = part["text"], part["offsets"]
+        assert text[start:end] == own
+    assert [x["text"] for x in row["entities"]] == [[text] for _, text, _ in parts]
+    found = [(x["type"], x["offsets"][0][0], x["text"][0]) for x in row["passages"]]
+    assert found == expected
+    ((read, again),) = bigbio.documents([row])
+    assert (read.text, again) == (text, entities)
 
 
 def test_odd_documents_come_back(tmp_path):
-    """A mention over the end of a passage is one with the blank between."""
+    """A mention over the end of a passage is one with the blank between.
+
+    The passage before the two line feeds of `odd` has one of them, as a blank.
+    """
     over = Document("over", "ab\ncd", (Passage(0, 2, ""), Passage(3, 5, "")))
     annotated = [odd(), EMPTY, (over, [Entity("X", 1, 4)])]
     bigbio.write(tmp_path / "x.parquet", "kb", bigbio.kb_rows(annotated))
     rows = bigbio.read(tmp_path / "x.parquet", "kb")
     found = list(bigbio.documents(rows))
     assert [own for _, own in found] == [list(own) for _, own in annotated]
-    assert [d.passages for d, _ in found] == [d.passages for d, _ in annotated]
+    first, *others = odd()[0].passages
+    assert found[0][0].passages == (first._replace(end=first.end + 1), *others)
+    assert [d.passages for d, _ in found[1:]] == [d.passages for d, _ in annotated[1:]]
     assert rows[2]["entities"][0]["text"] == ["b c"]
 
 

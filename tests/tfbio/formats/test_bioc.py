@@ -17,9 +17,9 @@ from bioc import (
 from lxml import etree
 
 from tests.tfbio.formats.conftest import DTD, EMPTY, odd, written
-from tfbio.formats import annotated_documents, bioc
 from tfbio.formats import annotation_formats as formats
-from tfbio.formats.annotated_documents import Document, FormatError, Passage
+from tfbio.formats import bioc
+from tfbio.formats.annotated_documents import Document, Entity, FormatError, Passage
 from tfbio.formats.safe_xml import BadFile
 from tfbio.runs import document_formats
 
@@ -182,13 +182,21 @@ def test_bioc_of_another_writer_is_read(tmp_path):
         assert read.passages == (Passage(0, 7, "title"), Passage(9, 15, "")), path
 
 
-def test_what_xml_cannot_hold_is_named(tmp_path):
-    document = Document("nul", "a\0b", (Passage(0, 3, ""),))
-    with pytest.raises(
-        annotated_documents.FormatError, match="document nul has a control character.*json"
-    ):
-        formats.write(str(tmp_path / "a.xml"), "bioc", [(document, [])])
-    assert not list(tmp_path.iterdir())
+def test_a_blank_takes_the_place_of_what_xml_cannot_hold(tmp_path):
+    """pdftotext ends a page with a form feed; all other documents would be lost with its text."""
+    text = "Page.\f\x1b\ufffe\U0001f9ecIL-2\0!"
+    document = Document("a\1", text, (Passage(0, len(text), "\2"),))
+    formats.write(str(tmp_path / "a.xml"), "bioc", [(document, [Entity("\3", 9, 14)])])
+    root = etree.parse(str(tmp_path / "a.xml")).getroot()
+    assert [x.text for x in root.iter("infon", "text")] == [
+        " ",
+        "Page.   \U0001f9ecIL-2 !",
+        " ",
+        "IL-2 ",
+    ]
+    (read,) = document_formats.read(str(tmp_path / "a.xml"))
+    assert read == Document("a ", "Page.   \U0001f9ecIL-2 !", (Passage(0, len(text), " "),))
+    # JSON can.
     formats.write(str(tmp_path / "a.json"), "bioc", [(document, [])])
     assert list(document_formats.read(str(tmp_path / "a.json"))) == [document]
 

@@ -10,6 +10,7 @@ from tests.tfbio.formats.published_corpora import raw
 from tfbio.formats import squad
 from tfbio.formats.task_examples import Question
 from tfbio.formats.task_file_errors import TaskFileError
+from tfbio.task_types import own_data, task_table
 
 
 @pytest.mark.parametrize(
@@ -85,3 +86,20 @@ def test_half_a_character_becomes_one_that_can_be_tokenized(tmp_path):
         "\ufffd cells \U0001f600",
     )
     assert read.answer_starts == (2,)
+
+
+def test_questions_to_score_must_list_their_answers(write):
+    """A test set without answers is not one of questions that have none."""
+    asked = {"id": "q1", "question": "What?"}
+    readers = task_table.TASKS["squad_v2"].read, lambda path: own_data.OWN["qa"][1].read(path, None)
+    for told in (True, False):
+        question = asked | ({"answers": []} if told else {})
+        paragraphs = [{"context": "A b.", "qas": [question]}]
+        path = write(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+        assert squad.read(path)[0].answers == ()
+        for read in readers:
+            if told:
+                assert read(path)[0].answers == ()
+            else:
+                with pytest.raises(TaskFileError, match="question q1: expected the answers"):
+                    read(path)
