@@ -2,9 +2,11 @@
 
 import argparse
 import io
+import random
 import re
 import tarfile
 
+import numpy as np
 import torch
 import yaml
 
@@ -71,6 +73,17 @@ def nested(state):
     return result
 
 
+def rng_state():
+    """The state of all random numbers, as Megatron-LM's `get_rng_state` saves it."""
+    return {
+        "random_rng_state": random.getstate(),
+        "np_rng_state": np.random.get_state(),
+        "torch_rng_state": torch.get_rng_state(),
+        "cuda_rng_state": torch.get_rng_state(),
+        "rng_tracker_states": {"model-parallel-rng": torch.get_rng_state()},
+    }
+
+
 def write_megatron(folder, model, version):
     settings = argparse.Namespace(
         num_attention_heads=model.config.num_attention_heads,
@@ -79,6 +92,7 @@ def write_megatron(folder, model, version):
         apply_residual_connection_post_layernorm=False,
     )
     state = {"model": nested(flat_state(model, version)), "args": settings, "iteration": 7}
+    state["rng_state"] = [rng_state()]
     if version:
         state["checkpoint_version"] = float(version)
     path = folder / "model_optim_rng.pt"

@@ -246,7 +246,7 @@ def _to_transformers(source: str, target: str) -> None:
       UserError: the model cannot be converted or pushed.
     """
     from tfbio.export import conversion, hub, model_card
-    from tfbio.weights import fine_tuned
+    from tfbio.weights import fine_tuned, hugging_face_settings
 
     push = flags.FLAGS.push
     if push:
@@ -256,8 +256,10 @@ def _to_transformers(source: str, target: str) -> None:
         facts["datasets"] = tuple(facts["datasets"])
     conversion.to_hugging_face(source, target, model_card.Publication(**facts))
     print(f"{target}: load it with transformers' from_pretrained.")
-    if fine_tuned.is_one(target):
-        task_type = fine_tuned.task_type_of(fine_tuned.read_settings(target))
+    # A folder of `transformers` does not tell whether all tokens of its words were trained.
+    if fine_tuned.is_one(source) and not hugging_face_settings.is_one(source):
+        trial = fine_tuned.find_trial(source, say=lambda _: None)
+        task_type = fine_tuned.task_type_of(fine_tuned.read_settings(trial))
         if warning := task_type.pipeline_warning():
             print(f"warning: {warning}")
     if push:

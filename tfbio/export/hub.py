@@ -83,7 +83,7 @@ def push(folder: str, repo: str, private: bool) -> str:
     """
     require_token()
     api = huggingface_hub.HfApi(library_name="tfbio", library_version=tfbio.__version__)
-    with _errors_in_a_sentence(folder, repo):
+    with _errors_in_a_sentence(folder, repo, private):
         url = api.create_repo(repo, private=private or None, exist_ok=True)
         if private and not api.model_info(repo).private:
             raise HubError(
@@ -97,16 +97,18 @@ def push(folder: str, repo: str, private: bool) -> str:
 
 
 @contextlib.contextmanager
-def _errors_in_a_sentence(folder: str, repo: str) -> Iterator[None]:
+def _errors_in_a_sentence(folder: str, repo: str, private: bool) -> Iterator[None]:
     """Turns the errors of `huggingface_hub` into a `HubError`, which says that the folder stays."""
     try:
         yield
     except (HTTPError, OfflineModeIsEnabled, RuntimeError) as error:
         # The upload of a large file wraps what went wrong.
         cause = error.__cause__ if type(error) is RuntimeError else error
+        # Without it the repository would be made public.
+        command = ["hf", "upload", repo, folder, *(["--private"] if private else [])]
         raise HubError(
             f"--push={repo}: {_reason(cause or error)}. The folder {os.path.abspath(folder)} "
-            f"is complete: `{shlex.join(['hf', 'upload', repo, folder])}` pushes it, too."
+            f"is complete: `{shlex.join(command)}` pushes it, too."
         ) from error
 
 

@@ -22,7 +22,7 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 import tfbio
 from tfbio.base import file_paths, storage
 from tfbio.base.config import BaseSettings
-from tfbio.export import reproduction
+from tfbio.export import card_usage, reproduction
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.task_types import finetuning_files
 from tfbio.task_types.finetuning_config import FinetuningConfig, RunConfig
@@ -107,7 +107,8 @@ def write(folder: str | os.PathLike, source: str, publication: Publication = NOT
     if not can_be_of(source):
         return
     with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
-        (architecture,) = json.load(file)["architectures"]
+        shape = json.load(file)
+    (architecture,) = shape["architectures"]
     pipeline = next(_PIPELINES[end] for end in _PIPELINES if architecture.endswith(end))
     if fine_tuned.is_one(source):
         run, scores = fine_tuned.read_settings(source), finetuning_files.read_trial(source)
@@ -129,7 +130,7 @@ def write(folder: str | os.PathLike, source: str, publication: Publication = NOT
         warning = ""
     lines = ["---", header.to_yaml(), "---", "", f"# {name}", ""]
     lines += [f"Made by tfbio {tfbio.__version__}.", *parts]
-    lines += [*_how_to_load(architecture), *(["", warning] if warning else [])]
+    lines += [*card_usage.lines(folder, shape), *(["", warning] if warning else [])]
     lines += _not_known(publication)
     storage.write_text(Path(folder, reproduction.FILE), json.dumps(hparams, indent=2) + "\n")
     card = ModelCard("\n".join(lines) + "\n")
@@ -152,7 +153,6 @@ def _header(pipeline: str, tag: str, publication: Publication, training_type: st
     if emissions:
         more["co2_eq_emissions"] = {**emissions, "training_type": training_type}
     return ModelCardData(
-        language="en",  # that of PubMed's abstracts
         library_name="transformers",
         pipeline_tag=pipeline,
         tags=["tfbio", "biomedical", tag],
@@ -312,20 +312,6 @@ def _differing(
             yield from _differing(value, usual, f"{prefix}{field.name}.")
         else:
             yield f"`{prefix}{field.name}`", json.dumps(value), json.dumps(usual)
-
-
-def _how_to_load(architecture: str) -> list[str]:
-    """Returns the lines on how to load the model."""
-    return [
-        "",
-        "## Use",
-        "",
-        "```python",
-        f"from transformers import AutoTokenizer, {architecture}",
-        'tokenizer = AutoTokenizer.from_pretrained("folder/of/this/file")',
-        f'model = {architecture}.from_pretrained("folder/of/this/file")',
-        "```",
-    ]
 
 
 def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfbio.base import messages
-from tfbio.text import special_tokens
 from tfbio.text.special_tokens import BYTE_BPE_SPECIAL_TOKENS, VocabularyError
 from tfbio.text.vocabularies import vocabulary_files
 
@@ -50,8 +50,25 @@ def read(path: str | os.PathLike) -> tuple[dict[str, int], tokenizers.Tokenizer]
         raise VocabularyError(
             f"{path} with {merges.name} is not byte-level BPE: {error}."
         ) from error
-    special_tokens.check_special(path, BYTE_BPE_SPECIAL_TOKENS, vocab)
+    _check_special(path, vocab)
     return vocab, tokenizer
+
+
+def _check_special(path: Path, vocab: dict[str, int]) -> None:
+    """Checks that a vocabulary has all special tokens.
+
+    Raises:
+      VocabularyError: one is missing. A new vocabulary would not go with a model from elsewhere, so
+        the message says how to add the token to this one.
+    """
+    missing = [token for token in BYTE_BPE_SPECIAL_TOKENS if token not in vocab]
+    if missing:
+        added = ", ".join(f'"{token}": {x}' for x, token in enumerate(missing, len(vocab)))
+        raise VocabularyError(
+            f"the vocabulary {path} has no {', '.join(missing)}: if it is of a model from "
+            f"elsewhere, add {added} at its end, if the model has rows for them; for a new "
+            "model make one with `python -m data_prep.vocabulary`."
+        )
 
 
 def make_tokenizer(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tfbio.base import file_paths, json_files, storage
+from tfbio.base import file_paths, json_files, messages, storage
 from tfbio.base.errors import UserError
 from tfbio.text import (
     sentencepiece_model,
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 _ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 # The end of the names of classes for tags, whose texts come as words.
 TAGGER = "ForTokenClassification"
+# Those of all fine-tuned models.
+_FINE_TUNED = (TAGGER, "ForSequenceClassification", "ForQuestionAnswering")
 
 
 # --- Reading -------------------------------------------------------------------------------------
@@ -38,6 +41,9 @@ def read_lower_case(folder: str | os.PathLike) -> bool:
 
     The files are `tokenizer_config.json` and `tokenizer.json`. If neither says so, the tokens do: a
     vocabulary of text in lower case has no capital letters.
+
+    Several fine-tuned models learnt on lower-cased text with a vocabulary of cased text, as their
+    files say. So they are read, and a line on stderr says so once.
 
     Args:
       folder: the folder of a model in the format of `transformers`.
@@ -97,12 +103,24 @@ def _lower_case(
         )
     if lower_case is None:
         return not vocabularies.is_cased(tokens)
-    if problem := vocabularies.case_contradiction(vocabulary, tokens, lower_case, folds):
+    problem = vocabularies.case_contradiction(vocabulary, tokens, lower_case, folds)
+    is_fine_tuned = read_architecture(folder).endswith(_FINE_TUNED)
+    # A SentencePiece model with capital letters would get its text as it is.
+    if problem and lower_case and is_fine_tuned and name == "vocab.txt":
+        _say_once(f"{folder}: do_lower_case is true in {path}, so text is lower-cased: {problem}.")
+    elif problem:
+        told = str(not lower_case).lower()
         raise TokenizerError(
             f"{folder}: do_lower_case is {str(lower_case).lower()}, but {problem}: set it to "
-            f"{str(not lower_case).lower()} in {path}."
+            f"{told} in {path}, as the encoder was pretrained with such a vocabulary."
         )
     return lower_case
+
+
+@functools.cache
+def _say_once(line: str) -> None:
+    """Prints a line on stderr, unless this process did before: settings are read several times."""
+    messages.print_last(line)
 
 
 def _read_vocabulary(folder: str | os.PathLike) -> tuple[Path, str, bytes]:

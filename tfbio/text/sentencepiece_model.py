@@ -64,8 +64,8 @@ _MESSAGES: dict[str, list[tuple[str, int, str, str | None]]] = {
 }
 
 
-def _class_of(message: str) -> Any:
-    """Builds the class of a message."""
+def _model_class() -> Any:
+    """Builds the class of a model's message."""
     file = descriptor_pb2.FileDescriptorProto(
         name="tfbio/proto", package="tfbio.sentencepiece", syntax="proto2"
     )
@@ -84,13 +84,13 @@ def _class_of(message: str) -> Any:
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(
-        pool.FindMessageTypeByName(f"tfbio.sentencepiece.{message}")
+        pool.FindMessageTypeByName("tfbio.sentencepiece.ModelProto")
     )
 
 
 if not TYPE_CHECKING:
     # A model: `ModelProto.FromString(bytes)` reads one. Messages have no types.
-    ModelProto = _class_of("ModelProto")
+    ModelProto = _model_class()
 
 
 def lower_cases_first(model: ModelProto, lower_case: bool) -> bool:

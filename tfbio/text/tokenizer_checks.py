@@ -32,7 +32,7 @@ _CLASSES = {
     "roberta": "RobertaTokenizer",
 }
 # Classes that take the vocabulary alone from `tokenizer.json`, and have rules of their own.
-_WITH_RULES = {*_CLASSES.values(), "ElectraTokenizer"}
+_WITH_RULES = {*_CLASSES.values(), "DistilBertTokenizer", "ElectraTokenizer"}
 # Texts that tokenizers treat differently. Names of special tokens are text to tfbio alone.
 _TEXTS = (
     "(IL-2), p53-/- mice",
@@ -180,10 +180,11 @@ def check_ids(
     lower_case: bool,
     of_words: bool,
 ) -> None:
-    """Refuses a `tokenizer.json` that gives other ids than tfbio; returns nothing.
+    """Refuses a tokenizer whose ids are other than tfbio's, or not known; returns nothing.
 
-    Both cut and encode a few odd texts. Folders whose class has rules of its own are not compared,
-    since `transformers` takes only the vocabulary from the file.
+    `tokenizer.json` and tfbio cut and encode a few odd texts. Folders whose class has rules of its
+    own are not compared, since `transformers` takes only the vocabulary from the file. Where no
+    file names a class, its rules are taken to be those of the vocabulary's kind.
 
     Args:
       folder: the folder of a model in the format of `transformers`.
@@ -193,15 +194,22 @@ def check_ids(
       of_words: whether texts come as words, each with a space before it.
 
     Raises:
-      TokenizerError: the words or ids of a text differ, or the library `tokenizers` cannot read
-        the file.
+      TokenizerError: the words or ids of a text differ, the library `tokenizers` cannot read the
+        file, or there is none and the class has other rules than BERT, RoBERTa and ALBERT.
       VocabularyError: the vocabulary cannot be used.
     """
     import tokenizers
 
     path = file_paths.at(folder, vocabularies.TOKENIZER_JSON)
-    if _class_of(folder, settings) in _WITH_RULES or not path.is_file():
+    class_name = _class_of(folder, settings)
+    if class_name in _WITH_RULES or not (class_name or path.is_file()):
         return
+    if not path.is_file():
+        raise TokenizerError(
+            f"{folder} has a {messages.cut(class_name)} and no {path.name}, so its rules are not "
+            "known: add the file, if AutoTokenizer.from_pretrained(folder).save_pretrained(folder) "
+            "writes it, or use a model with the tokenizer of BERT, RoBERTa or ALBERT."
+        )
     own = tokenization.load_tokenizer(vocabulary, lower_case)
     try:
         theirs = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))

@@ -62,6 +62,7 @@ def read_settings(folder: str) -> dict:
     remedy = "give the folder of a run of this version of tfbio, with the file as the run wrote it"
     content = json_files.read_object(path, remedy)
     if "encoder" not in content:
+        _refuse_without_model_type(path, content)
         raise CheckpointError(
             f"{path} names no encoder, as a run of run_pretraining.py does, and no model_type, as "
             "a model of Hugging Face's: give the folder of one of both."
@@ -69,6 +70,19 @@ def read_settings(folder: str) -> dict:
     if "trained_on" in content:
         return dataclasses.asdict(finetuning_config.parse(content, path, remedy))
     return dataclasses.asdict(json_files.parse(PretrainingSettings, content, path, remedy))
+
+
+def _refuse_without_model_type(path: Path, content: dict) -> None:
+    """Refuses the `config.json` of an old model of `transformers` that does not say its family.
+
+    Raises:
+      CheckpointError: it is one, with the weights beside it.
+    """
+    if "hidden_size" in content and any((path.parent / x).is_file() for x in weight_files.NAMES):
+        raise CheckpointError(
+            f"{path} has no model_type, which tells the family of the model: add "
+            '"model_type": "bert" (or "roberta", "electra", "albert") to this file.'
+        )
 
 
 def read_encoder_config(folder: str, with_weights: bool = True) -> EncoderConfig:

@@ -58,6 +58,14 @@ _LAYER_SCOPES = {
     "mlp.dense_4h_to_h": "output.dense",
 }
 _JOINED = "attention.query_key_value"
+# The names by which the state of numpy's random numbers, which is beside the weights, is an array;
+# of numpy 1 and 2.
+_NUMPY = (
+    "numpy.core.multiarray._reconstruct",
+    "numpy._core.multiarray._reconstruct",
+    "numpy.ndarray",
+    "numpy.dtype",
+)
 # The settings of both programs of which an `Encoder` supports one value.
 _REQUIRED = {
     "tensor_model_parallel_size": 1,
@@ -82,6 +90,16 @@ _NUMBERS = {
 
 class MegatronError(UserError):
     """An error for a file of Megatron-LM or NeMo that cannot be used."""
+
+
+class _Ignored:
+    """Stands for an array of numpy in a file, and runs nothing of numpy, which trusts pickles."""
+
+    def __init__(self, *_: object) -> None:
+        """Takes what would make the array."""
+
+    def __setstate__(self, state: object) -> None:
+        """Takes the array's numbers, which nobody needs."""
 
 
 class _Content(NamedTuple):
@@ -150,7 +168,8 @@ def _read_megatron(path: str) -> _Content:
       WeightFileError: see `weight_files.read_pytorch`.
     """
     # Its arguments are attributes of an object, which runs nothing.
-    state = weight_files.read_pytorch(Path(path), allowed=[argparse.Namespace])
+    ignored = [(_Ignored, name) for name in _NUMPY]
+    state = weight_files.read_pytorch(Path(path), allowed=[argparse.Namespace, *ignored])
     if not isinstance(state.get("model"), dict):
         raise MegatronError(f"{path} has no model: give a checkpoint of Megatron-LM's BERT.")
     settings, version = state.get("args"), state.get("checkpoint_version", 0)

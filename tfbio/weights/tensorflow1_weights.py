@@ -43,7 +43,8 @@ def load(
 ) -> None:
     """Restores a model's weights from a TensorFlow 1 checkpoint, and an optimizer's averages.
 
-    Returns nothing. With the averages goes the step, the optimizer's `iterations`.
+    Returns nothing. With the averages goes the step, the optimizer's `iterations`. Prints a line if
+    the classifier of sentence pairs has averages, and `model` does not train it.
 
     Args:
       prefix: the prefix of the checkpoint, such as "electra/model.ckpt-1000".
@@ -53,7 +54,15 @@ def load(
     Raises:
       TensorFlow1Error: a tensor is missing, damaged or of another shape. Nothing is changed then.
     """
-    _assign(prefix, _tensors(model, optimizer))
+    named = _tensors(model, optimizer)
+    _assign(prefix, named)
+    averages = f"{PAIR_HEAD}/output_weights/adam_m"
+    left_out = averages in shapes_in(prefix) and not any(averages in x.names for x in named)
+    if optimizer is not None and left_out:
+        messages.say(
+            f"{prefix}: the optimizer's averages of the classifier of sentence pairs are left out, "
+            "and it keeps its weights; --set sentence_pair_loss=true trains it, too."
+        )
 
 
 def restore_encoder(path: str, encoder: Encoder) -> None:
@@ -152,8 +161,8 @@ def _assign(prefix: str, named: list[weight_names.Named]) -> None:
                 f"{prefix} is damaged or not complete ({messages.first_line(error)}): get it again."
             ) from error
         value = np.concatenate(parts, axis=-1) if len(parts) > 1 else parts[0]
-        if names == [f"{PAIR_HEAD}/output_weights"]:
-            value = value.T  # the only kernel that is [outputs, inputs] there
+        if names[0].startswith(f"{PAIR_HEAD}/output_weights"):
+            value = value.T  # the only kernel that is [outputs, inputs] there; so are its averages
         if value.shape != tuple(variable.shape):
             raise TensorFlow1Error(
                 f"{prefix}: {' + '.join(names)} has shape {list(value.shape)}, the model's is "

@@ -245,12 +245,13 @@ def _check_header(path: Path) -> None:
         json.loads(stream.read(length), object_pairs_hook=no_name_twice)
 
 
-def read_pytorch(path: Path, allowed: Sequence[type] = ()) -> dict:
+def read_pytorch(path: Path, allowed: Sequence[type | tuple[type, str]] = ()) -> dict:
     """Reads the dictionary in a file of PyTorch by its weights-only loader, which runs no code.
 
     Args:
       path: the path of the file, on a local disk.
-      allowed: classes that the file may hold instances of, besides tensors and plain values.
+      allowed: classes that the file may hold instances of, besides tensors and plain values; with
+        a name, the class stands for what has this full name in the file.
 
     Returns:
       The dictionary; tensors are on the CPU.
@@ -279,9 +280,11 @@ def read_pytorch(path: Path, allowed: Sequence[type] = ()) -> dict:
             state = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
     # Invented bytes lead to errors of every class.
     except Exception as error:
+        refused = re.search(r"GLOBAL ([\w.]{1,80})", str(error))
+        named = f" ({refused[1]})" if refused else ""
         raise WeightFileError(
             f"{path} is damaged, or holds other things than tensors, which could be code and are "
-            "not read: get it again, or save the model as safetensors where you trust it."
+            f"not read{named}: get it again, or save the model as safetensors where you trust it."
         ) from error
     if not isinstance(state, dict):
         raise WeightFileError(f"{path} is no dictionary of tensors: save model.state_dict().")

@@ -208,6 +208,9 @@ def test_a_hub_that_cannot_be_reached_is_named(here, tmp_path, monkeypatch):
     (tmp_path / "my model").mkdir()
     with pytest.raises(hub.HubError, match="`hf upload me/x '[^']*/my model'` pushes it, too"):
         hub.push(str(tmp_path / "my model"), "me/x", private=False)
+    # Or the command that the error names would make the repository public.
+    with pytest.raises(hub.HubError, match="`hf upload me/x '[^']*/my model' --private` pushes it"):
+        hub.push(str(tmp_path / "my model"), "me/x", private=True)
 
 
 def test_a_hub_that_must_not_be_reached_is_named(here, tmp_path, monkeypatch):

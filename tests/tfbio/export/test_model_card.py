@@ -39,7 +39,6 @@ def test_of_a_pretraining_run(pretrained, examples_folder, tmp_path):
     conversion.to_hugging_face(pretrained, str(folder))
     card = read_back(folder / "README.md")
     assert card.data.to_dict() == {
-        "language": "en",
         "library_name": "transformers",
         "pipeline_tag": "feature-extraction",
         "tags": ["tfbio", "biomedical", "electra"],
@@ -102,7 +101,8 @@ def test_the_tokens_of_both_phases_count(tmp_path):
     ("task_type", "labels", "changes", "said"),
     [
         ("tagging", ["O", "B-X", "I-X"], {"scheme": "BIOUL"}, "read U as B, and L as I."),
-        ("tagging", ["O", "B-X", "I-X"], {}, ""),
+        ("tagging", ["O", "B-X", "I-X"], {}, '`transformers` aggregation_strategy="first"'),
+        ("tagging", ["O", "B-X", "I-X"], {"label_all_tokens": True}, ""),
         ("token_multilabel", ["x", "y"], {}, "each label whose sigmoid is above 0.5"),
         ("classification", ["x", "y"], {}, ""),
     ],
@@ -117,7 +117,7 @@ def test_what_the_pipeline_of_transformers_misreads(
     finetuning_config.write(Path(trial).with_name("config.json"), named)
     conversion.to_hugging_face(trial, str(tmp_path / "converted"))
     card = read_back(tmp_path / "converted" / "README.md").text
-    assert ("The pipeline of `transformers`" in card.replace("\n", " ")) == bool(said)
+    assert ("he pipeline of `transformers`" in card) == bool(said)
     assert said in card
 
 
@@ -163,7 +163,6 @@ def test_of_a_trial(seeds, make_trial, tmp_path):
     conversion.to_hugging_face(trial, str(tmp_path / "converted"))
     card = read_back(tmp_path / "converted" / "README.md")
     assert card.data.to_dict() == {
-        "language": "en",
         "library_name": "transformers",
         "pipeline_tag": "token-classification",
         "tags": ["tfbio", "biomedical", "ncbi_disease"],
@@ -198,7 +197,7 @@ def test_of_a_trial(seeds, make_trial, tmp_path):
     assert "| f1 | 0.5000 | 0.3000 |" in card.text and "| train | `abc` |" in card.text
     mean = "Over 3 seeds, f1 on test is 0.5000 ± 0.1250 (mean, standard deviation), the median 0.2"
     assert (mean in card.text) == (seeds > 1) and ("Over" in card.text) == (seeds > 1)
-    assert "ElectraForTokenClassification.from_pretrained" in card.text
+    assert 'aggregation_strategy="first"' in card.text
     assert "names none: whoever publishes the model chooses it" in card.text
     assert (
         "does not name the data sets (`datasets`), the model that training started from "

@@ -1,8 +1,14 @@
 """Byte-level BPE, against RoBERTa's tokenizer."""
 
+import json
+import re
+
+import pytest
+
 from tests.tfbio.text.conftest import AWKWARD, TEXT, differing, words_of
 from tfbio.text import byte_bpe, tokenization
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
+from tfbio.text.special_tokens import VocabularyError
 
 
 def test_byte_bpe_ids_are_those_of_roberta(some_texts, tmp_path):
@@ -24,6 +30,19 @@ def test_byte_bpe_ids_are_those_of_roberta(some_texts, tmp_path):
     assert not differing(encoder, texts, encoded)
     words = map(theirs.decode, words_of(encoder, TEXT))
     assert [word.strip() for word in words] == TEXT.split()
+
+
+def test_a_vocabulary_from_elsewhere_without_a_mask_is_told_how_to_get_one(tmp_path):
+    """A new vocabulary, which data preparation makes, would not go with the model."""
+    vocab = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, "a": 4}
+    path = tmp_path / "vocab.json"
+    path.write_text(json.dumps(vocab))
+    (tmp_path / "merges.txt").write_text("#version: 0.2\n")
+    with pytest.raises(VocabularyError, match="has no <mask>: if it is of a model from") as caught:
+        byte_bpe.read(path)
+    token, number = re.search('add "(.*)": (.*) at its end, if', str(caught.value)).groups()
+    path.write_text(json.dumps(vocab | {token: int(number)}))
+    assert byte_bpe.read(path)[0]["<mask>"] == 5
 
 
 def test_a_space_before_a_text_is_in_no_range(vocabulary_of_kind):

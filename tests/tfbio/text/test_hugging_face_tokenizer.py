@@ -89,6 +89,12 @@ def test_a_sentencepiece_model_with_capital_letters_is_written_as_cased(sentence
     assert not hugging_face_tokenizer.read_lower_case(folder)
     ids = tokenization.load_tokenizer(path, True).encode(["DNA dna"])[0].ids
     assert ids == tokenization.load_tokenizer(path, False).encode(["DNA dna"])[0].ids
+    # Its text would stay as it is, whatever the settings of a fine-tuned model say.
+    settings = folder / "tokenizer_config.json"
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"do_lower_case": True}))
+    (folder / "config.json").write_text('{"architectures": ["AlbertForTokenClassification"]}')
+    with pytest.raises(TokenizerError, match="do_lower_case is true, but .* set it to false"):
+        hugging_face_tokenizer.read_lower_case(folder)
 
 
 # --- In ------------------------------------------------------------------------------------------
@@ -169,7 +175,11 @@ def test_whether_text_is_lower_cased(tmp_path):
 @pytest.mark.parametrize(
     ("tokens", "settings", "words"),
     [
-        (["the", "The"], {"do_lower_case": True}, r"is true, but 1 of 3 .* set it to false in"),
+        (
+            ["the", "The"],
+            {"do_lower_case": True},
+            r"is true, but 1 of 3 .* set it to false in .*, as the encoder was pretrained with",
+        ),
         (
             ["the"],
             {"do_lower_case": False},
@@ -181,6 +191,21 @@ def test_whether_text_is_lower_cased(tmp_path):
 def test_settings_that_contradict_the_vocabulary_are_refused(tokens, settings, words, tmp_path):
     write_vocabulary(tmp_path, *tokens, **settings)
     with pytest.raises(TokenizerError, match=words):
+        hugging_face_tokenizer.read_lower_case(tmp_path)
+
+
+@pytest.mark.parametrize("head", ["TokenClassification", "SequenceClassification"])
+def test_a_fine_tuned_model_reads_text_as_it_learnt(head, tmp_path, capsys):
+    """Clinical BERTs learnt on lower-cased text with BERT's cased vocabulary, and say so."""
+    write_vocabulary(tmp_path, "the", "The", do_lower_case=True)
+    (tmp_path / "config.json").write_text(json.dumps({"architectures": [f"BertFor{head}"]}))
+    for _ in range(2):
+        assert hugging_face_tokenizer.read_lower_case(tmp_path) is True
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "do_lower_case is true in" in said
+    assert "so text is lower-cased: 1 of 3 tokens" in said
+    (tmp_path / "config.json").write_text(json.dumps({"architectures": ["BertForMaskedLM"]}))
+    with pytest.raises(TokenizerError, match="set it to false in"):
         hugging_face_tokenizer.read_lower_case(tmp_path)
 
 

@@ -63,6 +63,28 @@ def test_accents_and_chinese_characters_are_berts(saved, settings, words):
         hugging_face_tokenizer.read_lower_case(saved(**settings))
 
 
+@pytest.mark.parametrize("name", ["BertJapaneseTokenizer", "PreTrainedTokenizerFast"])
+def test_a_class_with_unknown_rules_is_named(name, saved):
+    """Without the file that tells its rules: text would become [UNK] without a word."""
+    folder = saved()
+    (folder / "tokenizer.json").unlink()
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps({"tokenizer_class": name}))
+    with pytest.raises(
+        TokenizerError, match=f"has a {name[:19]}.* and no tokenizer.json, so its rules"
+    ):
+        hugging_face_tokenizer.read_lower_case(folder)
+
+
+@pytest.mark.parametrize("name", ["", "BertTokenizerFast", "DistilBertTokenizer"])
+def test_a_class_with_bert_s_rules_needs_no_tokenizer_json(name, saved):
+    folder = saved()
+    (folder / "tokenizer.json").unlink()
+    (folder / "config.json").unlink()
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": name}))
+    assert hugging_face_tokenizer.read_lower_case(folder)
+
+
 def part(part_type, **settings):
     """A part of a `tokenizer.json`."""
     return {"type": part_type, **settings}

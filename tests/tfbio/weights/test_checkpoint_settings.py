@@ -48,6 +48,18 @@ def test_what_is_missing_is_named(saved, tmp_path):
         checkpoint_settings.read_settings(str(folder))
 
 
+@pytest.mark.parametrize("weights", ["pytorch_model.bin", "model.safetensors.index.json"])
+def test_an_old_model_that_does_not_say_its_family_is_told_where_to(weights, tmp_path):
+    """As SciBERT's folders."""
+    (tmp_path / "config.json").write_text(json.dumps({"hidden_size": 24}))
+    with pytest.raises(CheckpointError, match="names no encoder"):
+        checkpoint_settings.read_settings(str(tmp_path))
+    (tmp_path / weights).touch()
+    said = r'config\.json has no model_type, .*: add "model_type": "bert" \(or "roberta", .* file'
+    with pytest.raises(CheckpointError, match=said):
+        checkpoint_settings.read_settings(str(tmp_path))
+
+
 SIZES = (
     "vocab_size",
     "hidden_size",

@@ -133,6 +133,36 @@ def test_the_names_are_those_of_the_original_bert(tmp_path):
     np.testing.assert_array_equal(optimizer.get_slot(key, "v")[:, 4:8], theirs[f"{name}/adam_v"])
 
 
+@pytest.mark.parametrize("trained", [False, True])
+def test_the_averages_of_the_pair_head_are_turned_as_its_weights(trained, tmp_path, capsys):
+    """They have names and shapes of google-research/bert, or a line says that they are left out."""
+    theirs = tensors(str(TINY_BERT / "bert_model.ckpt"))
+    name = "cls/seq_relationship/output_weights"
+    theirs[f"{name}/adam_m"] = np.random.default_rng(0).random(theirs[name].shape, np.float32)
+    prefix = str(tmp_path / "bert_model.ckpt")
+    tf.raw_ops.SaveV2(
+        prefix=prefix,
+        tensor_names=list(theirs),
+        shape_and_slices=[""] * len(theirs),
+        tensors=list(theirs.values()),
+    )
+    read = checkpoint_settings.read_settings(str(TINY_BERT))
+    settings = checkpoint_settings.pretraining_config(read)
+    model = MaskedLanguageModel(dataclasses.replace(settings, sentence_pair_loss=trained))
+    optimizer = optimization.Adam(0.0)
+    tensorflow1_weights.load(prefix, model, optimizer)
+    said = capsys.readouterr().out
+    left_out = "averages of the classifier of sentence pairs are left out"
+    assert (left_out in said and "--set sentence_pair_loss=true" in said) == (not trained)
+    kernel = next(x for x in model.sentence_pair_head.variables if x.shape[1:] == [2])
+    np.testing.assert_array_equal(kernel, theirs[name].T)
+    if trained:
+        expected = theirs[f"{name}/adam_m"].T
+        np.testing.assert_array_equal(optimizer.get_slot(kernel, "m"), expected)
+    tensorflow1_weights.load(prefix, model)
+    assert not capsys.readouterr().out
+
+
 def restored(path):
     model = MaskedLanguageModel(
         checkpoint_settings.pretraining_config(checkpoint_settings.read_settings(path))
