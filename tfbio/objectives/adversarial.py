@@ -131,14 +131,14 @@ def perturbation(noise: tf.Tensor, gradient: tf.Tensor, settings: AdversarialSet
 
 
 def divergence(target: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    """Computes KL(target || other) for adversarial pretraining: Kullback-Leibler's divergence.
+    """Computes KL(target || other), Kullback-Leibler's divergence; distillation has it, too.
 
     Args:
-      target: float32 [..., V], logits, which are not differentiated.
-      logits: float32 [..., V], the other logits.
+      target: float [..., V], logits, which are not differentiated.
+      logits: float [..., V], the other logits, of the same dtype.
 
     Returns:
-      float32 [...], in nats.
+      Float [...] of that dtype, in nats.
     """
     expected, found = tf.nn.log_softmax(tf.stop_gradient(target)), tf.nn.log_softmax(logits)
     return tf.reduce_sum(tf.exp(expected) * (expected - found), axis=-1)

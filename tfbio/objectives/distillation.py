@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from tfbio.models import target
 from tfbio.models.layers import Dense, precise_dtype
-from tfbio.objectives import accumulation
+from tfbio.objectives import accumulation, adversarial
 from tfbio.objectives.accumulation import Part
 from tfbio.objectives.distillation_config import DistillationConfig
 from tfbio.objectives.masked_language_model import (
@@ -201,21 +201,18 @@ class DistillationMetrics(MaskedLanguageModelMetrics):
 def kl_divergence(logits: tf.Tensor, teacher_logits: tf.Tensor, temperature: float) -> tf.Tensor:
     """Computes the Kullback-Leibler divergence of a student's words from the teacher's.
 
-    It is T^2 * sum of p (log p - log q), where p is the teacher's softmax and q the student's, both
-    of the logits divided by the temperature T. The factor T^2 keeps the gradient's size (Hinton et
-    al., 2015, section 2), as in DistilBERT's code.
+    Both logits are divided by the temperature T, and the divergence is multiplied by T^2, which
+    keeps the gradient's size (Hinton et al., 2015, section 2), as in DistilBERT's code.
 
     Args:
-      logits, teacher_logits: float [..., V], of one dtype.
+      logits, teacher_logits: float [..., V], of one dtype; the teacher's are not differentiated.
       temperature: T, above 0.
 
     Returns:
       Float [...] of that dtype.
     """
-    log_student = tf.nn.log_softmax(logits / temperature)
-    log_teacher = tf.nn.log_softmax(teacher_logits / temperature)
-    terms = tf.exp(log_teacher) * (log_teacher - log_student)
-    return temperature**2 * tf.reduce_sum(terms, axis=-1)
+    each = adversarial.divergence(teacher_logits / temperature, logits / temperature)
+    return temperature**2 * each
 
 
 def cosine_distance(hidden: tf.Tensor, teacher_hidden: tf.Tensor) -> tf.Tensor:

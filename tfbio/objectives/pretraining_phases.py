@@ -37,10 +37,14 @@ class PretrainingPhases:
             ends = (*self.corpus_switch_steps, self.num_train_steps)
             # The corpora behind the last step have a folder, too, and no step.
             return [(self.sequence_length, min(end, self.last_step)) for end in ends]
-        switch = round(self.num_train_steps * (1 - self.final_phase_fraction))
-        if self.run.stop_at_step and self.last_step <= switch:
+        if self.run.stop_at_step and self.last_step <= self._switch:
             return [(self.sequence_length, self.last_step)]
-        return [(self.sequence_length, switch), (self.final_sequence_length, self.last_step)]
+        return [(self.sequence_length, self._switch), (self.final_sequence_length, self.last_step)]
+
+    @property
+    def _switch(self) -> int:
+        """The step at which the last phase begins."""
+        return round(self.num_train_steps * (1 - self.final_phase_fraction))
 
     def phase_names(self) -> list[str]:
         """Names the phases of the settings: "128", or "128 from step 264000" for a later corpus."""
@@ -65,6 +69,13 @@ class PretrainingPhases:
             "for a run without a last phase",
         )
         steps = self.num_train_steps
+        if self.final_sequence_length:
+            require(
+                0 < self._switch < steps,
+                f"with final_phase_fraction {self.final_phase_fraction} one of the two phases has "
+                f"none of {steps} steps: give more num_train_steps, another fraction, or "
+                "final_sequence_length=0 for one phase",
+            )
         _require_steps("run.keep_checkpoints_at", self.run.keep_checkpoints_at, steps)
         _require_steps("corpus_switch_steps", self.corpus_switch_steps, steps - 1)
         require(

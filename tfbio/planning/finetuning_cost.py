@@ -96,20 +96,27 @@ def _what_is_refused(config: FinetuningConfig, replicas: int, fixed: bool) -> st
 
 
 def memory(
-    shape: EncoderConfig, tokens: float, row_length: int, precision: str, name: str
+    shape: EncoderConfig,
+    tokens: float,
+    row_length: int,
+    precision: str,
+    name: str,
+    in_parts: bool = False,
 ) -> float:
     """Estimates the bytes of memory that a fine-tuning step takes on a device.
 
-    Counts 16 bytes for each parameter of the encoder, and the activations of its layers, see
+    Counts 16 bytes for each parameter of the encoder, 4 more if the device works on several parts
+    in turn, whose gradients it sums, and the activations of its layers, see
     `activation_cost.bytes_of_token`. Heads are not counted.
 
     Args:
       shape: settings of the encoder.
-      tokens: the tokens of a batch on this device.
+      tokens: the tokens of a batch on this device, or of the largest of its parts.
       row_length: tokens that attend to each other.
       precision: "bfloat16" or "float32", of the activations.
       name: one of `devices.DEVICES`, such as "tpu-v3-8"; a TPU takes less in bfloat16
         (`pretraining_cost_on_tpu.encoder_memory`).
+      in_parts: True if the device works on several parts of its examples in turn.
 
     Returns:
       Bytes, a float.
@@ -119,9 +126,10 @@ def memory(
     """
     if name.startswith("tpu") and precision == "bfloat16":
         activations = pretraining_cost_on_tpu.encoder_memory(shape, row_length, tokens / row_length)
-        return devices.BYTES_OF_PARAMETER * encoder_cost.encoder_parameters(shape) + activations
-    activations = tokens * activation_cost.bytes_of_token(shape, row_length, precision)
-    return devices.BYTES_OF_PARAMETER * encoder_cost.encoder_parameters(shape) + activations
+    else:
+        activations = tokens * activation_cost.bytes_of_token(shape, row_length, precision)
+    of_parameter = devices.BYTES_OF_PARAMETER + (4 if in_parts else 0)
+    return of_parameter * encoder_cost.encoder_parameters(shape) + activations
 
 
 def report(
@@ -186,7 +194,9 @@ def report(
         fixed = choice == "always" or (choice == "auto" and each.startswith("tpu"))
         mean, most, row_length = _batch_slots(trained, config, device.count, fixed)
         precision = precision_on(config.run.precision, each)
-        needed = memory(shape, most / device.count, row_length, precision, each)
+        # A run with fixed shapes refuses parts.
+        in_parts = not fixed and config.parts(device.count) > 1
+        needed = memory(shape, most / device.count, row_length, precision, each, in_parts)
         peak = device.count * getattr(device, precision)
         seconds = of_token * (3 * num_steps * mean + scored) / (peak * devices.SHARE_OF_PEAK)
         sizes = f"{needed / 1e9:,.1f} of {device.memory / 1e9:,.0f}"

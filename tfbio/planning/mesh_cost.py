@@ -178,7 +178,8 @@ def report(config: PretrainingConfig, mesh: MeshShape, name: str = "") -> str:
 
     Returns:
       Text: lines on the bytes of each device and of the process, and a table with the GB of memory
-      for each kind of devices: all GPUs, and the TPUs that have as many devices as the mesh.
+      for each kind of devices: all GPUs, and the TPUs that have as many devices as the mesh, on
+      which no mesh runs yet.
 
     Raises:
       UsageError: the settings do not go with the mesh, see `mesh_limits.check`; or it has another
@@ -203,7 +204,9 @@ def report(config: PretrainingConfig, mesh: MeshShape, name: str = "") -> str:
     for each in [name] if name else names:
         needed, available = needed_memory(config, mesh, each), DEVICES[each].memory
         sizes = f"{needed / 1e9:,.1f} of {available / 1e9:,.0f}"
-        note = "" if needed <= available else _remedy(config, mesh, each)
+        # What a mesh on a TPU would need is known (docs/scale.md).
+        note = "  cannot run yet" if each.startswith("tpu") else ""
+        note += "" if needed <= available else _remedy(config, mesh, each)
         precision = precision_on(config.run.precision, each)
         lines.append(f"{each:10}  {precision:8}  {sizes:>17}{note}")
     return "\n".join(lines)

@@ -80,7 +80,7 @@ def annotate(
       OSError: an output cannot be written.
       RuntimeError: anything else has failed at an input; the message names it.
     """
-    path_checks.require_output("output_dir", output_dir)
+    path_checks.require_output("output_dir", output_dir, may_be_remote=True)
     _check_form(settings.form, settings.compress)
     known = predict.facts_of(settings.model)
     if known is not None and known.new_text != "documents":

@@ -82,7 +82,7 @@ class Annotator:
             annotation_formats.write(job.output, job.form, counted, job.compress)
 
         try:
-            times.of_consumer("writing", write, counts.of(annotated))
+            times.writing(write, counts.of(annotated))
         except (_BadInput, FormatError) as error:
             return bad(job, messages.cut(str(error), 300))
         except (UserError, OSError, ImportError):  # which name what is to blame

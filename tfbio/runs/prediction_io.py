@@ -112,7 +112,7 @@ class Documents:
         counts, times, start = Counts(), StepTimes(), time.monotonic()
         annotated = predictor.annotate(text.items, text.total, times)
         write = functools.partial(annotation_formats.write, output, form)
-        times.of_consumer("writing", write, counts.of(annotated))
+        times.writing(write, counts.of(annotated))
         if counts.documents:
             import joblib  # here, since --help need not wait for it
 

@@ -269,6 +269,11 @@ def _say_what_begins(
         say(f"the run ends at step {config.last_step}: run.stop_at_step.")
     if config.warmup_warning:
         say(config.warmup_warning)
+    if config.adversarial.weight and precision.name == "bfloat16":
+        say(
+            "warning: bfloat16 rounds most of the adversarial noise away, which is smaller than "
+            "its steps: --set run.precision=float32 keeps it."
+        )
     if step < config.generator_warmup_steps:
         say(
             f"until step {config.generator_warmup_steps} the generator learns alone: the "

@@ -66,20 +66,17 @@ class StepTimes:
                     return
             yield item
 
-    def of_consumer(
-        self, step: str, consume: Callable[[Iterator[_Item]], object], items: Iterable[_Item]
-    ) -> None:
-        """Measures a step of annotation that consumes items, and returns nothing.
+    def writing(self, write: Callable[[Iterator[_Item]], object], items: Iterable[_Item]) -> None:
+        """Measures the step of annotation that consumes items, "writing"; returns nothing.
 
         Args:
-          step: one of `STEPS`.
-          consume: a function that is called with the items; the time in which they are made does
+          write: a function that is called with the items; the time in which they are made does
             not count.
           items: the items.
         """
         making, start = StepTimes(), time.perf_counter()
-        consume(making.each(step, items))
-        self.seconds[step] += time.perf_counter() - start - making.seconds[step]
+        write(making.each("writing", items))
+        self.seconds["writing"] += time.perf_counter() - start - making.seconds["writing"]
 
 
 def report(seconds: Mapping[str, float], documents: int, elapsed: float, cores: int) -> str:

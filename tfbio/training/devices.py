@@ -59,17 +59,17 @@ class Device:
 # pages); on-chip memory from jax 0.10.2, jax/_src/pallas/mosaic/tpu_info.py, without the 16 MiB a
 # core that the compiler works in (xla_tpu_scoped_vmem_limit_kib). NVIDIA's data sheets of V100
 # SXM2, T4, A100 SXM, H100 SXM and H200 SXM, without sparsity, and of each the version with the
-# least memory. Of the GiB of a TPU up to v4 a part is not for programs: libtpu 0.0.52 says so where
-# one takes more ("exceeds available HBM (15.48G)").
+# least memory. Of a TPU's GiB a part is not for programs: libtpu 0.0.52 says so where one takes
+# more ("exceeds available HBM (15.48G)"; of v5e 15.75G, of v6e 31.24G, of v5p 95.73G).
 DEVICES = {
     "tpu-v2-8": Device(8, 22.5e12, 22.5e12, 7.48 * 2**30, 350e9, 124e9),
     "tpu-v3-8": Device(8, 61.5e12, 61.5e12, 15.48 * 2**30, 450e9, 164e9),
     "tpu-v3-32": Device(32, 61.5e12, 61.5e12, 15.48 * 2**30, 450e9, 164e9),
     "tpu-v3-512": Device(512, 61.5e12, 61.5e12, 15.48 * 2**30, 450e9, 164e9),
     "tpu-v4-8": Device(4, 275e12, 275e12, 30.75 * 2**30, 1200e9, 300e9, 128 * 2**20),
-    "tpu-v5e-8": Device(8, 197e12, 197e12, 16e9, 819e9, 200e9, 112 * 2**20),
-    "tpu-v5p-8": Device(4, 459e12, 459e12, 95e9, 2765e9, 600e9, 96 * 2**20),
-    "tpu-v6e-8": Device(8, 918e12, 918e12, 32e9, 1640e9, 448e9, 112 * 2**20),
+    "tpu-v5e-8": Device(8, 197e12, 197e12, 15.75 * 2**30, 819e9, 200e9, 112 * 2**20),
+    "tpu-v5p-8": Device(4, 459e12, 459e12, 95.73 * 2**30, 2765e9, 600e9, 96 * 2**20),
+    "tpu-v6e-8": Device(8, 918e12, 918e12, 31.24 * 2**30, 1640e9, 448e9, 112 * 2**20),
     "t4": Device(1, 8.1e12, 8.1e12, 16e9, 320e9),
     "v100": Device(1, 15.7e12, 15.7e12, 16e9, 900e9),
     "a100": Device(1, 312e12, 156e12, 40e9, 1555e9),

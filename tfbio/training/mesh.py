@@ -203,8 +203,10 @@ class MeshStrategy(tf.distribute.OneDeviceStrategy):
     """
 
     def __init__(self, shape: MeshShape):
-        device_type = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
-        count = len(tf.config.list_logical_devices(device_type))
+        gpus = tf.config.list_physical_devices("GPU")
+        device_type = "GPU" if gpus else "CPU"
+        # Logical GPUs would start TensorFlow, before which DTensor wants to set it up.
+        count = len(gpus or tf.config.list_logical_devices("CPU"))
         if count < shape.devices:
             raise UsageError(
                 f"--mesh={shape} needs {shape.devices} devices, and there are {count} "

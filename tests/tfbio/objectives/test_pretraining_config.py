@@ -318,6 +318,15 @@ def test_a_run_may_go_from_one_corpus_to_the_next():
     assert load(PretrainingConfig, "", short).phases() == [(128, 1), (512, 10)]
 
 
+@pytest.mark.parametrize("flags", [["num_train_steps=4"], ["final_phase_fraction=0"]])
+def test_a_phase_without_a_step_is_refused(flags):
+    """Or a short run, to see whether a long one works, would not try its long examples."""
+    long = ["final_sequence_length=512"]
+    with pytest.raises(ConfigError, match="one of the two phases has none of .* steps: give more"):
+        load(PretrainingConfig, "", [*long, *flags])
+    assert len(load(PretrainingConfig, "", [*long, "num_train_steps=5"]).phases()) == 2
+
+
 def test_a_share_without_log_odds_starts_no_bias():
     """Refuses what a run would fail of after it has read all examples."""
     flags = ["mask_prob=1", "frequency_biases=true"]

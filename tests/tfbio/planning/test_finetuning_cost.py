@@ -114,6 +114,24 @@ def test_a_step_in_parts_takes_the_memory_of_one_part():
     assert largest(groups, replicas=2) == 64 * 64 / 4
 
 
+def test_the_gradients_of_parts_are_summed_in_memory(monkeypatch):
+    """Tests that each parameter takes 4 bytes more, in float32."""
+    parameters = encoder_cost.encoder_parameters(SHAPE)
+    for name in ("h100", "tpu-v3-8"):
+        one, several = (
+            finetuning_cost.memory(SHAPE, 128, 128, "bfloat16", name, each)
+            for each in (False, True)
+        )
+        assert several - one == 4 * parameters
+    seen = []
+    monkeypatch.setattr(finetuning_cost, "memory", lambda *given: seen.append(given[5]) or 1.0)
+    groups = in_parts(gradient_clip_groups=8, loss_reduction="sum")
+    for settings in (in_parts(), in_parts(4), groups):
+        report(settings, name="h100")
+    report(groups, name="tpu-v3-8")  # of eight groups each of eight cores has one
+    assert seen == [False, True, True, False]
+
+
 def test_what_a_run_refuses_is_said():
     assert "divide by 1 devices and 5 parts" in report(in_parts(5), name="h100")
     assert "accumulation_steps needs run.fixed_shapes=never" in report(in_parts(4), name="tpu-v3-8")

@@ -105,6 +105,9 @@ def test_a_report_has_the_bytes_of_each_device():
     names = [line.split()[0] for line in text.splitlines() if " of " in line and line[0] != " "]
     assert "tpu-v3-8" in names and "t4" in names  # of eight cores, and of one device
     assert "tpu-v3-32" not in names and "tpu-v4-8" not in names
+    for line in text.splitlines():
+        if " of " in line and line[0] != " ":
+            assert ("cannot run yet" in line) == line.startswith("tpu")
     (row,) = [line for line in text.splitlines() if line.startswith("h200")]
     assert "too much; fits with run.gradient_accumulation_steps=" in row
 

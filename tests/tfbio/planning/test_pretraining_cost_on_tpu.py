@@ -65,7 +65,7 @@ def test_memory_is_what_the_compiler_says(path):
 
 def is_full(result, device):
     """Returns True if a program fills the memory: it fits as it computes many products anew."""
-    return result["needed_bytes"] > 0.98 * device.memory
+    return result["needed_bytes"] > 0.96 * device.memory
 
 
 @each_program
@@ -86,8 +86,8 @@ def test_flops_are_those_of_the_compiled_program(path):
 
     Its FLOPs are those of one of the two feed-forward products. For v3-512, where it fills 90 %,
     and of smaller ALBERTs, the program has the plan's FLOPs.
-    BioMegatron's in two parts, which fills v3 to 99 % and v5e to 101 % of 16 GB, computes products
-    anew: it has 45 and 14 % more than the plan.
+    BioMegatron's in two parts, which fills v3 to 99 % and v5e to 96 %, computes products anew: it
+    has 45 and 14 % more than the plan.
     """
     made, device, result = read(path)
     if "error" not in result and is_full(result, device):
@@ -110,6 +110,14 @@ def test_a_device_has_the_memory_that_the_compiler_gives_a_program(path):
     if "error" in result:
         (available,) = re.findall(r"exceeds available HBM \(([\d.]+)G\)", result["error"])
         assert device.memory == pytest.approx(float(available) * 2**30)
+    else:  # the fullest of v5e has 101 % of 16 GB
+        assert result["needed_bytes"] <= device.memory
+
+
+def test_newer_tpus_have_the_memory_that_libtpu_names():
+    """It refuses a program that is too large with "exceeds available HBM (15.75G)" and so on."""
+    for tpu, gib in (("v5e-8", 15.75), ("v5p-8", 95.73), ("v6e-8", 31.24)):
+        assert devices.DEVICES[f"tpu-{tpu}"].memory == gib * 2**30
 
 
 def test_lengths_are_padded_to_128():

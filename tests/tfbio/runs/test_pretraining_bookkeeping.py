@@ -16,11 +16,14 @@ from tests.pretraining_runs import eagerly, scalars
 from tfbio.base.errors import UserError
 from tfbio.base.manifests import read_manifest
 from tfbio.models import initial_weights, target
+from tfbio.objectives.adversarial_config import AdversarialSettings
 from tfbio.objectives.pretrainer import Pretrainer
+from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.objectives.pretraining_run import PretrainingRun
 from tfbio.runs import pretraining, pretraining_data
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 from tfbio.training import checkpointing
+from tfbio.training.precision import Precision
 from tfbio.weights import checkpoint_weights
 
 RUN = PretrainingRun(
@@ -200,3 +203,23 @@ def test_a_run_waits_for_its_initial_weights(
         moved |= not np.array_equal(other, one)
     # Of weights that are zeros, all gradients in the encoder are 0.
     assert moved == bool(steps)
+
+
+@pytest.mark.parametrize(
+    ("weight", "precision", "warns"),
+    [(10.0, "bfloat16", True), (10.0, "float32", False), (0.0, "bfloat16", False)],
+)
+def test_bfloat16_rounds_adversarial_noise_away_and_the_run_says_so(
+    monkeypatch, weight, precision, warns
+):
+    monkeypatch.setattr(pretraining.layers, "count_parameters", lambda layer: 1)
+    lines = []
+    config = dataclasses.replace(
+        PretrainingConfig(), objective="mlm", adversarial=AdversarialSettings(weight=weight)
+    )
+    strategy = tf.distribute.get_strategy()
+    pretrainer = SimpleNamespace(
+        config=config, strategy=strategy, model=SimpleNamespace(encoder=None)
+    )
+    pretraining._say_what_begins(lines.append, pretrainer, 0, Precision(precision, ""), None)
+    assert any("--set run.precision=float32" in line for line in lines) == warns

@@ -28,7 +28,7 @@ def test_making_and_consuming_items_are_apart(clock):
             clock[0] += 10.0 * number
 
     times = StepTimes()
-    times.of_consumer("writing", consume, times.each("reading", made()))
+    times.writing(consume, times.each("reading", made()))
     with pytest.raises(ZeroDivisionError), times.of("products"):
         clock[0] += 5.0
         raise ZeroDivisionError

@@ -110,3 +110,25 @@ def test_what_does_not_divide_is_an_error(divided_model):
 def test_more_devices_than_there_are_is_an_error():
     with pytest.raises(UsageError, match="--mesh=2x2 needs 4 devices, and there are 2 CPUs"):
         mesh.MeshStrategy(MeshShape(2, 2))
+
+
+def test_gpus_are_counted_before_tensorflow_starts(monkeypatch):
+    """`initialize_accelerator_system` refuses to set up DTensor after that."""
+
+    def physical(device_type):
+        return [tf.config.PhysicalDevice(f"gpu:{i}", "GPU") for i in range(2)]
+
+    def logical(device_type):
+        raise AssertionError("this starts TensorFlow")
+
+    monkeypatch.setattr(tf.config, "list_physical_devices", physical)
+    monkeypatch.setattr(tf.config, "list_logical_devices", logical)
+    with pytest.raises(UsageError, match="--mesh=2x2 needs 4 devices, and there are 2 GPUs"):
+        mesh.MeshStrategy(MeshShape(2, 2))
+    begun = []
+    monkeypatch.setattr(mesh.dtensor, "initialize_accelerator_system", begun.append)
+    monkeypatch.setattr(mesh, "Mesh", lambda shape, device_type: (shape, device_type))
+    monkeypatch.setattr(tf.config.optimizer, "set_experimental_options", lambda options: None)
+    monkeypatch.setattr(tf.distribute.OneDeviceStrategy, "__init__", lambda self, device: None)
+    assert mesh.MeshStrategy(MeshShape(1, 2)).mesh == (MeshShape(1, 2), "GPU")
+    assert begun == ["GPU"]
