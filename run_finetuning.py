@@ -92,29 +92,33 @@ flags.DEFINE_enum(
 flags.DEFINE_string(
     "task",
     "",
-    f"{', '.join(task_table.TASKS)}; or, for data of your own, {', '.join(own_data.OWN)}.",
+    f"To fine-tune: {', '.join(task_table.TASKS)}; or, for data of your own, "
+    f"{', '.join(own_data.OWN)}.",
 )
 flags.DEFINE_string(
-    "data_dir", "", "Folder with the task's files: train, dev and test, .tsv (of answers .json)."
+    "data_dir",
+    "",
+    "To fine-tune: folder with a file for each split: train, dev (or devel, valid, validation) and "
+    "test, .tsv or .txt (of questions .json), with or without .gz.",
 )
 flags.DEFINE_string(
     "negative_label",
     "",
-    "With --task=relation: the label that says that there is no relation; empty: the one that is "
-    "called 0, false, none, null, NA, no_relation, negative or other.",
+    "To fine-tune with --task=relation: the label that says that there is no relation; empty: the "
+    "one that is called 0, false, none, null, NA, no_relation, negative or other.",
 )
 flags.DEFINE_string(
     "init_checkpoint",
     "",
-    "The --model_dir of a run_pretraining.py run, a trial_SEED of a run of this one, a folder of "
-    "Hugging Face's with an encoder of BERT, ELECTRA, RoBERTa or ALBERT (config.json, weights and "
-    "tokenizer), or a TensorFlow 1 checkpoint of BERT, ELECTRA or ALBERT, with its vocabulary "
-    "beside it.",
+    "To fine-tune: the --model_dir of a run_pretraining.py run, a trial_SEED of a run of this one, "
+    "a folder of Hugging Face's with an encoder of BERT, ELECTRA, RoBERTa, ALBERT or Megatron-LM's "
+    "BERT (config.json, weights and tokenizer), or a TensorFlow 1 checkpoint of BERT, ELECTRA or "
+    "ALBERT, with its vocabulary beside it.",
 )
 flags.DEFINE_bool(
     "from_scratch",
     False,
-    "Start from random weights; only the encoder's shape and vocabulary come from "
+    "To fine-tune: start from random weights; only the encoder's shape and vocabulary come from "
     "--init_checkpoint.",
 )
 flags.DEFINE_string(
@@ -126,39 +130,42 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "hparams",
     "",
-    "A protocol, which is a folder in hparams/finetuning/, such as bioelectra (its paper's Table "
-    "7) or authors (its authors' code); the name of a file there; a JSON file; or an inline JSON "
-    "object. Default: the task's.",
+    "To fine-tune: a protocol, which is a folder in hparams/finetuning/, such as bioelectra (its "
+    "paper's Table 7) or authors (its authors' code); the name of a file there; a JSON file; or an "
+    "inline JSON object. Default: the task's.",
 )
 flags.DEFINE_integer(
-    "seeds", 0, "The number of trials; 0: as the settings say (num_trials).", lower_bound=0
+    "seeds",
+    0,
+    "To fine-tune: the number of trials; 0: as the settings say (num_trials).",
+    lower_bound=0,
 )
 flags.DEFINE_string(
     "stop_as",
     "",
-    "The --output_dir of a finished run with evaluations in training, such as that of another "
-    "fold: train as many epochs as its best weights had seen, the median of its trials, without "
-    "evaluations.",
+    "To fine-tune: the --output_dir of a finished run with evaluations in training, such as that "
+    "of another fold: train as many epochs as its best weights had seen, the median of its trials, "
+    "without evaluations.",
 )
 flags.DEFINE_multi_string("set", [], "Changes one setting: name=value. May be repeated.")
 flags.DEFINE_multi_string(
     "sweep",
     [],
-    "Tries several values of one setting: name=value,value,... May be repeated, for every "
-    "combination.",
+    "To fine-tune: tries several values of one setting: name=value,value,... May be repeated, for "
+    "every combination.",
 )
 flags.DEFINE_enum(
     "keep_weights",
     "all",
     ["all", "best"],
-    "Which trials keep their weights: all; or the one with the best score on dev, of a --sweep "
-    "that of the chosen settings. Scores and predictions of all trials stay.",
+    "To fine-tune: which trials keep their weights: all; or the one with the best score on dev, of "
+    "a --sweep that of the chosen settings. Scores and predictions of all trials stay.",
 )
 flags.DEFINE_boolean(
     "dry_run",
     False,
-    "Only prints an estimate of a run: examples and windows, steps, FLOPs and, for each type of "
-    "device, the share of padding, memory and time. Neither trains nor writes.",
+    "To fine-tune: only prints an estimate of a run: examples and windows, steps, FLOPs and, for "
+    "each type of device, the share of padding, memory and time. Neither trains nor writes.",
 )
 flags.DEFINE_enum(
     "estimate_for",
@@ -393,10 +400,13 @@ if __name__ == "__main__":
         _, _, half = __doc__.partition("To use a trained model on new text:\n")
         half, _, _ = half.partition("\nTables and significance tests")
         __doc__ = f"Uses a fine-tuned model on new text.\n{half}"
-        __doc__ += "\nSettings of prediction for --set, with defaults and limits:\n\n"
+        __doc__ += "\nSettings of prediction for --set, with limits. One that you do not set has\n"
+        __doc__ += "the value of the model's training, and not the default that stands here:\n\n"
         __doc__ += config.describe(FinetuningConfig, new_text_settings.SETTINGS)
     else:
-        __doc__ += "\nSettings, with defaults and limits:\n\n" + config.describe(FinetuningConfig)
+        __doc__ += "\nSettings, with limits and defaults. Tasks have other defaults for some, see\n"
+        __doc__ += "hparams/finetuning/bioelectra/ and tfbio/task_types/task_table.py:\n\n"
+        __doc__ += config.describe(FinetuningConfig)
     cli.run(
         main,
         flags_parser=prediction_flags.leave_beam_flags,

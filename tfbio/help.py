@@ -30,30 +30,17 @@ from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.task_types.finetuning_config import FinetuningConfig
 from tfbio.task_types.protocols import PROTOCOLS
 
-# Every module with flags, in the order of the data.
+# Every module with flags: those that have a name in `tfbio`, and others.
 COMMANDS = (
-    "data_prep.documents",
-    "data_prep.corpus_report",
-    "data_prep.vocabulary",
-    "data_prep.fertility",
-    "data_prep.examples",
-    "data_prep.sentence_roles",
+    *dict.fromkeys(x.module for x in console.COMMANDS.values() if x.module != "tfbio.help"),
     "data_prep.corpora.bigbio_tasks",
     "data_prep.corpora.biobert_folds",
-    "data_prep.corpora.blurb",
     "data_prep.corpora.clinical_sts",
     "data_prep.corpora.i2b2_2010",
     "data_prep.corpora.i2b2_notes",
     "data_prep.corpora.mednli",
     "data_prep.corpora.pubmedqa",
     "data_prep.corpora.share_clefe",
-    "run_pretraining",
-    "run_finetuning",
-    "tfbio.convert",
-    "tfbio.report",
-    "tfbio.serve",
-    "tfbio.quickstart",
-    "tfbio.blurb_submission",
     "tfbio.reporting.test_sets",
 )
 # Those that take `--set`, with the folder of their recipes.

@@ -107,7 +107,7 @@ def test_a_text_has_its_choices(printed):
 def test_a_flag_of_two_commands_has_the_meaning_of_each(printed):
     flags = [rest for first, rest in blocks(printed[0]["init_checkpoint"]) if first[:3] == "--i"]
     assert flags[0].startswith("for python run_pretraining.py Another run's --model_dir")
-    assert flags[1].startswith("for python run_finetuning.py The --model_dir of a run_pre")
+    assert flags[1].startswith("for python run_finetuning.py To fine-tune: the --model_dir of a")
 
 
 def test_nothing_found_names_the_nearest(printed):

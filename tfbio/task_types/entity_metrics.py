@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Sequence, Set
+from functools import partial
 
 import numpy as np
 
-from tfbio.formats.task_examples import TaggedSentence
 from tfbio.task_types import tag_schemes
 from tfbio.task_types.metrics import (
     ScoreError,
@@ -16,6 +16,7 @@ from tfbio.task_types.metrics import (
     count,
     macro_f1,
     micro,
+    of_examples,
 )
 
 PICO_ELEMENTS = ("PAR", "INT", "OUT")
@@ -81,46 +82,31 @@ def item_scores(
     return Scores(micro(counts), others)
 
 
-def _words(tags: Sequence[str | Collection[str]]) -> set[tuple[str, int]]:
-    """Returns pairs (element, number of the word from 0), of each word's tag or set of elements."""
-    return {
-        (element, word)
-        for word, tag in enumerate(tags)
-        for element in (_element(tag) if isinstance(tag, str) else tag)
-    }
-
-
-def word_scores(
-    truth: Sequence[Sequence[str | Collection[str]]],
-    predicted: Sequence[Sequence[str | Collection[str]]],
-    elements: Sequence[str] = PICO_ELEMENTS,
-) -> Scores:
+def word_scores(truth: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> Scores:
     """Computes EBM-PICO's entity metrics, word by word (BLURB, section 4.2 and Table 3).
 
     Each element is scored by itself over the words of all documents, as the corpus's script does
-    (`vanilla_tokens`), so that a word may be of several elements.
+    (`vanilla_tokens`).
 
     Args:
-      truth, predicted: each sentence's words, each as a tag ("O", "I-PAR") or as a set of
-        elements ({"PAR", "INT"}, none for O).
-      elements: the names of all elements.
+      truth, predicted: the tags of each sentence's words, "O" or such as "I-PAR".
 
     Returns:
       `Scores` in [0, 1]: "macro_f1", the mean over the elements, and "f1_ELEMENT",
       "precision_ELEMENT" and "recall_ELEMENT" of each; "accuracy", the share of words whose
-      elements are right, with those of none (BioELECTRA's code reports it and "macro_f1":
+      element is right, with those of none (BioELECTRA's code reports it and "macro_f1":
       `finetune/tagging/tagging_metrics.py:AccuracyScorer`).
 
     Raises:
       ScoreError: an element is unknown, the lengths differ, or there is no sentence.
     """
     _check_words(truth, predicted)
-    found, true = (
-        [[_words([tag]) for tag in tags] for tags in sentences] for sentences in (predicted, truth)
+    true, found = (
+        [[_element(tag) for tag in tags] for tags in sentences] for sentences in (truth, predicted)
     )
     right = [a == b for pair in zip(true, found, strict=True) for a, b in zip(*pair, strict=True)]
-    counts = count([_words(x) for x in truth], [_words(x) for x in predicted], elements)
-    others = by_type(counts.sum(axis=0), elements)
+    counts = count([_words(x) for x in true], [_words(x) for x in found], PICO_ELEMENTS)
+    others = by_type(counts.sum(axis=0), PICO_ELEMENTS)
     others["accuracy"] = float(np.mean(right)) if right else 0.0
     return Scores({"macro_f1": (counts, macro_f1)}, others)
 
@@ -133,43 +119,15 @@ def _check_words(truth: Sequence[Sequence], predicted: Sequence[Sequence]) -> No
             raise ScoreError(f"sentence {sentence}: {message}.")
 
 
-def _element(tag: str) -> tuple[str, ...]:
-    return () if tag == "O" else (tag.removeprefix("B-").removeprefix("I-"),)
+def _element(tag: str) -> str | None:
+    return None if tag == "O" else tag.removeprefix("B-").removeprefix("I-")
 
 
-def score_entities(
-    sentences: Sequence[TaggedSentence], predicted: Sequence, types: Sequence[str] = ()
-) -> Scores:
-    """Computes the entity metrics of tagged sentences, as `Task.score` of named entity recognition.
-
-    Args:
-      sentences: the sentences, with their BIO tags.
-      predicted: BIO tags of each sentence's words.
-      types: entity types to score, of which several also have "f1_TYPE", "precision_TYPE" and
-        "recall_TYPE".
-
-    Returns:
-      `Scores` in [0, 1], as `entity_scores` defines them: "f1", "precision" and "recall", and
-      "strict_f1", "strict_precision" and "strict_recall".
-
-    Raises:
-      ScoreError: a tag is not of the BIO scheme, the lengths differ, or there is no sentence.
-    """
-    return entity_scores([sentence.tags for sentence in sentences], predicted, types)
+def _words(elements: Sequence[str | None]) -> set[tuple[str, int]]:
+    """Returns pairs (element, number of the word from 0)."""
+    return {(element, word) for word, element in enumerate(elements) if element is not None}
 
 
-def score_words(sentences: Sequence[TaggedSentence], predicted: Sequence) -> Scores:
-    """Computes EBM-PICO's entity metrics of tagged sentences, word by word, as its `Task.score`.
-
-    Args:
-      sentences: the sentences, with tags O or I-ELEMENT.
-      predicted: tags of each sentence's words.
-
-    Returns:
-      `Scores` in [0, 1], as `word_scores` defines them: "macro_f1", "f1_PAR",
-      "precision_PAR", "recall_PAR" and those of INT and OUT, and "accuracy" of words.
-
-    Raises:
-      ScoreError: an element is unknown, the lengths differ, or there is no sentence.
-    """
-    return word_scores([sentence.tags for sentence in sentences], predicted)
+# `Task.score` of named entity recognition, perhaps with `types`, and of EBM-PICO, word by word.
+score_entities = partial(of_examples, entity_scores, field="tags")
+score_words = partial(of_examples, word_scores, field="tags")

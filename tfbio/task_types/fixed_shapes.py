@@ -1,7 +1,7 @@
 """Batches of a few shapes that are known beforehand, for devices that compile each shape.
 
 A TPU compiles a step for every shape of a batch, which takes longer than hundreds of steps. So
-training uses at most `_NUM_SHAPES` shapes, which depend on the lengths of the training set alone,
+training uses at most three shapes, which depend on the lengths of the training set alone,
 and prediction uses one, which depends on the settings alone. `Finetuner` makes its batches here if
 `run.fixed_shapes` says so. The arrays are stacked, so that one call of a function takes many steps.
 """
@@ -20,9 +20,6 @@ from tfbio.task_types.common_settings import CommonSettings
 from tfbio.task_types.features import Features
 from tfbio.task_types.row_placement import Places
 
-# Shapes of training batches. On BC5-chem and HoC, two leave 16 % of the tokens to padding, three
-# leave 12 % (tests/tfbio/task_types/test_fixed_shapes.py).
-_NUM_SHAPES = 3
 # Rows are a multiple of so many tokens: a TPU keeps bfloat16 in tiles of 16 by 128.
 _ROW_UNIT = 16
 # The share of tokens that padding may have, where that makes rows shorter.
@@ -58,7 +55,7 @@ def training_shapes(lengths: np.ndarray, config: CommonSettings, replicas: int) 
       replicas: the number of devices that share a batch.
 
     Returns:
-      `_NUM_SHAPES` (3) shapes or fewer, the shortest first; without `run.pack` one of
+      Three shapes or fewer, the shortest first; without `run.pack` one of
       train_batch_size rows of sequence_length tokens.
     """
     size = config.train_batch_size
@@ -84,7 +81,7 @@ def choose_shapes(batches: np.ndarray, longest: int, replicas: int) -> list[Shap
       replicas: the number of devices that share a batch.
 
     Returns:
-      `_NUM_SHAPES` (3) shapes or fewer, the shortest first; row lengths are multiples of 16.
+      Three shapes or fewer, the shortest first; row lengths are multiples of 16.
     """
     best: list[Shape] = []
     least = math.inf
@@ -105,6 +102,8 @@ def choose_shapes(batches: np.ndarray, longest: int, replicas: int) -> list[Shap
         if padding < max(least, _MOST_PADDING):
             least = padding
             first, second = np.unravel_index(total.argmin(), total.shape)
+            # On BC5-chem and HoC, two shapes leave 16 % of the tokens to padding, three leave 12 %
+            # (tests/tfbio/task_types/test_fixed_shapes.py).
             chosen = sorted({int(lengths[first]), int(lengths[second]), last})
             best = [Shape(rows, length) for length in chosen]
         rows *= 2

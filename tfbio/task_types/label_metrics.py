@@ -8,6 +8,7 @@ first.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -33,7 +34,7 @@ def relation_scores(
     Returns:
       `Scores` in [0, 1]: "f1", "precision", "recall" over all other labels together (BLURB, Table
       3; for GAD, which has one such label, its F1), and "macro_f1", the mean over those of them
-      that occur (bio-lm's ChemProt). With `types` also "f1_LABEL", "precision_LABEL" and
+      that occur. With `types` also "f1_LABEL", "precision_LABEL" and
       "recall_LABEL" of each.
 
     Raises:
@@ -111,10 +112,10 @@ def hoc_scores(
       "micro_f1": over documents x labels. BLURB (section 4.5, "average micro F1 across the ten
         cancer hallmarks") and BioELECTRA (Table 1, "Micro F1") are read so, as LinkBERT's code for
         BLURB does: what to set beside their 82.32 and 83.50.
-      "macro_f1": the mean of the labels' F1 over documents (bio-lm, Table 1).
-      "blue_f1": BLUE's `eval_hoc.py`: F of the mean over documents of precision (0 where nothing
-        is predicted) and of recall. Documents without a true label are left out: BLUE's data has
-        none, and its script would divide by 0.
+      "macro_f1": the mean of the labels' F1 over documents.
+      "blue_f1": BLUE's `eval_hoc.py`, which bio-lm's code follows: F of the mean over documents of
+        precision (0 where nothing is predicted) and of recall. Documents without a true label are
+        left out: BLUE's data has none, and its script would divide by 0.
       "bioelectra_f1": F of the mean over labels of precision and of recall, over documents.
       "bioelectra_code_f1": that of BioELECTRA's code; whether its 83.50 is that cannot be told.
       "f1_LABEL", "precision_LABEL" and "recall_LABEL" of each label, over documents.
@@ -190,43 +191,9 @@ def _labels(examples: Sequence[LabelledText]) -> list:
     return [example.label for example in examples]
 
 
-def score_relations(
-    examples: Sequence[LabelledText],
-    predicted: Sequence[str],
-    negative: str,
-    types: Sequence[str] = (),
-) -> Scores:
-    """Computes label metrics of relations, over all classes but one, as `Task.score` of ChemProt.
-
-    Args:
-      examples: the texts, with their classes.
-      predicted: the class of each.
-      negative: the class left out, which says that there is no relation.
-      types: classes that also have "f1_LABEL", "precision_LABEL" and "recall_LABEL".
-
-    Returns:
-      `Scores` "f1", "precision", "recall" and "macro_f1" in [0, 1], see `relation_scores`.
-
-    Raises:
-      ScoreError: the lengths differ, or there is no example.
-    """
-    return relation_scores(_labels(examples), predicted, negative, types)
-
-
-def score_classes(examples: Sequence[LabelledText], predicted: Sequence[str]) -> Scores:
-    """Computes label metrics of texts with one class each, as `Task.score` of MedNLI and others.
-
-    Args:
-      examples: the texts, with their classes.
-      predicted: the class of each.
-
-    Returns:
-      `Scores` "accuracy" and "macro_f1" in [0, 1], see `accuracy_and_macro_f1`.
-
-    Raises:
-      ScoreError: the lengths differ, or there is no example.
-    """
-    return accuracy_and_macro_f1(_labels(examples), predicted)
+# `Task.score` of relations, with `negative` and perhaps `types`, and of texts with one class each.
+score_relations = partial(metrics.of_examples, relation_scores)
+score_classes = partial(metrics.of_examples, accuracy_and_macro_f1)
 
 
 def score_label_sets(

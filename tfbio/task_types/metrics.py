@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any
 
 import numpy as np
 
@@ -109,6 +110,31 @@ def mean(units: np.ndarray, times: np.ndarray) -> float:
       The mean over the units in the draw, a float.
     """
     return float(times @ units / times.sum())
+
+
+def of_examples(
+    score: Callable[..., Scores],
+    examples: Sequence,
+    predicted: Sequence,
+    field: str = "label",
+    **settings: Any,
+) -> Scores:
+    """Computes the metrics of examples, as `Task.score` does, from what they are and predictions.
+
+    Args:
+      score: the function that computes them, (truth, predicted) -> `Scores`.
+      examples: the examples.
+      predicted: the prediction for each.
+      field: the name of the examples' attribute that is the truth.
+      settings: further arguments for `score`.
+
+    Returns:
+      The `Scores` of `score`.
+
+    Raises:
+      ScoreError: see `score`.
+    """
+    return score([getattr(example, field) for example in examples], predicted, **settings)
 
 
 def check_lengths(truth: Sequence, predicted: Sequence) -> None:

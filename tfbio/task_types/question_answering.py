@@ -70,7 +70,7 @@ class QuestionAnswering(TaskType):
     own_tasks = (
         OwnTask(
             "qa",
-            lambda path, labels: squad.read(path),
+            lambda path, labels: squad.read(path, known=True),
             lambda labels: score_answers,
             settings=SQUAD_SETTINGS,
             hold_out=hold_out,

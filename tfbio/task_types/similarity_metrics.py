@@ -1,12 +1,11 @@
 """Scores of sentence similarity: Pearson's and Spearman's correlation."""
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
 import numpy as np
 
-from tfbio.formats.task_examples import LabelledText
-from tfbio.task_types.metrics import ScoreError, Scores, check_lengths
+from tfbio.task_types.metrics import ScoreError, Scores, check_lengths, of_examples
 
 
 def _pearson(units: np.ndarray, times: np.ndarray) -> float:
@@ -51,18 +50,5 @@ def correlation_scores(truth: Sequence[float], predicted: Sequence[float]) -> Sc
     )
 
 
-def score_similarity(examples: Sequence[LabelledText], predicted: Sequence[float]) -> Scores:
-    """Computes metrics of numeric labels, as `Task.score` of the similarity of sentences.
-
-    Args:
-      examples: the pairs of texts, with a float as label.
-      predicted: a float for each.
-
-    Returns:
-      `Scores` "pearson" and "spearman", in [-1, 1], see `correlation_scores`.
-
-    Raises:
-      ScoreError: a number is NaN or infinite, the lengths differ, or there is no example.
-    """
-    truth: list[Any] = [example.label for example in examples]
-    return correlation_scores(truth, predicted)
+# `Task.score` of the similarity of sentences.
+score_similarity = partial(of_examples, correlation_scores)

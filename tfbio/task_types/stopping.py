@@ -41,10 +41,11 @@ def settings_like(folder: str, task: str) -> list[str]:
     trials = finetuning_files.read_scores(folder).trials
     if settings.task != task:
         raise UsageError(f"{given} is a run of {settings.task}: give one of {task}.")
-    if settings.early_stopping_patience or not all(trial.evaluations for trial in trials):
+    # One evaluation, that at the end, leaves nothing to choose.
+    if settings.early_stopping_patience or not all(len(x.evaluations) > 1 for x in trials):
         raise UsageError(
-            f"{given} does not tell how long to train: give a run with eval_every_steps above 0 "
-            "and early_stopping_patience 0."
+            f"{given} does not tell how long to train: give a run with early_stopping_patience 0 "
+            "and eval_every_steps above 0, small enough for two evaluations at least."
         )
     # The last evaluation is at the end of the run.
     shares = [trial.step / trial.evaluations[-1]["step"] for trial in trials]

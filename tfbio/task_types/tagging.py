@@ -346,13 +346,21 @@ class Tagging(WordType):
         return [x if x == "O" or "-" in x else f"{x}-{named}" for x in self.labels]
 
     def pipeline_warning(self) -> str:
-        """Returns a sentence (str) if the tags are BIOUL, of which the pipeline knows B and I."""
-        if self.settings.scheme != "BIOUL":
-            return ""
-        return (
-            "The pipeline of `transformers` knows the tags B and I alone, and cuts an entity "
-            "before its L: read U as B, and L as I."
-        )
+        """Returns sentences (str) on BIOUL, and on tokens that have no target; "" without both."""
+        said = []
+        if self.settings.scheme == "BIOUL":
+            said.append(
+                "The pipeline of `transformers` knows the tags B and I alone, and cuts an entity "
+                "before its L: read U as B, and L as I."
+            )
+        if not self.settings.label_all_tokens:
+            said.append(
+                "Only the first token of a word has learnt its tag. For WordPiece, and words cut "
+                'at punctuation, give the pipeline of `transformers` aggregation_strategy="first". '
+                "Cut texts for other models into words (is_split_into_words=True), and read the "
+                "tag of each word's first token."
+            )
+        return " ".join(said)
 
 
 def _in_rows(

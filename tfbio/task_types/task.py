@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 from tfbio.formats.splits import NearbyError, check_splits, find_split
-from tfbio.formats.task_examples import Example
+from tfbio.formats.task_examples import Example, Question
 from tfbio.formats.task_file_errors import TaskFileError
 from tfbio.task_types.metrics import Scores
 
@@ -91,7 +91,26 @@ class Task:
             train, dev = self.hold_out(examples["train"])
             examples = {"train": train, "dev": dev, "test": examples["test"]}
         check_splits(examples)
+        _tell_unanswered(examples)
         return examples
+
+
+def _tell_unanswered(examples: Mapping[str, Sequence[Example]]) -> None:
+    """Prints how many questions of BioASQ have no gold answer, so that they count as wrong.
+
+    BioASQ releases its test batches without answers first, to be answered and submitted.
+    """
+    for split in examples.keys() - {"train"}:
+        answered: dict[str, bool] = {}
+        for question in examples[split]:
+            if isinstance(question, Question) and question.question_id:
+                answered[question.question_id] = bool(question.answers)
+        missing = sum(not has_answers for has_answers in answered.values())
+        if missing:
+            print(
+                f"{examples[split][0].where[0]}: {missing} of {len(answered)} questions have no "
+                "exact_answer, and count as wrong: scores need BioASQ's files with gold answers."
+            )
 
 
 # BioM's (Table 4, base models); ELECTRA's and BERT's sequence_length.

@@ -269,7 +269,7 @@ TASKS = {
             for name, labels in (("pubmedqa", ("yes", "no", "maybe")), ("bioasq", ("yes", "no")))
         ),
         _span_task("squad_v1", squad.read_answered),
-        _span_task("squad_v2", squad.read),
+        _span_task("squad_v2", partial(squad.read, known=True)),
         Task(
             name="bioasq_factoid",
             task_type="question_answering",

@@ -144,3 +144,16 @@ def test_one_label_alone_is_refused(tmp_path):
 def test_own_data_without_a_training_file_are_named(tmp_path):
     with pytest.raises(TaskFileError, match="holds no file of the split 'train'"):
         task_table.find("classification", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("task", "line", "label"), [("ner", "x\tB-Gene\n", "Gene"), ("multilabel", "C.\tc\n", "c")]
+)
+def test_a_label_that_training_lacks_is_not_called_unknown(task, line, label, tmp_path):
+    """The label may be right, and the training file is what lacks it."""
+    for split in SPLITS:
+        text = OWN_FILES[task] + (line if split == "test" else "")
+        (tmp_path / f"{split}.tsv").write_text(text, encoding="utf-8")
+    message = rf"test\.tsv, line \d: the label '{label}' of test has no example in train"
+    with pytest.raises(TaskFileError, match=message):
+        task_table.find(task, str(tmp_path)).examples(str(tmp_path))

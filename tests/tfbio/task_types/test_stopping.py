@@ -55,6 +55,9 @@ def test_a_run_that_does_not_tell_is_refused(tmp_path):
     with pytest.raises(UserError, match="does not tell .* early_stopping_patience 0"):
         stopping.settings_like(str(tmp_path), "gad")
     run_files.write_settings(tmp_path, task="gad")
-    run_files.write_scores(tmp_path, [{"step": 9, "test": {"f1": 0.8}}], task="gad")
-    with pytest.raises(UserError, match="give a run with eval_every_steps above 0"):
-        stopping.settings_like(str(tmp_path), "gad")
+    # Without an evaluation, and with the one at the end alone: a fold of EU-ADR has 176 steps.
+    for evaluations in ([], [{"step": 176, "f1": 0.8}]):
+        trial = {"step": 176, "test": {"f1": 0.8}, "evaluations": evaluations}
+        run_files.write_scores(tmp_path, [trial], task="gad")
+        with pytest.raises(UserError, match="early_stopping_patience 0 and eval_every_steps above"):
+            stopping.settings_like(str(tmp_path), "gad")
