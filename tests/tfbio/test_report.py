@@ -37,18 +37,18 @@ RUNS = {
         {},
         ["adults\tI-PAR\tI-PAR", "aspirin\tI-INT\tO", "pain\tI-OUT\tI-OUT", ""],
     ),
-    # One of two, and one of two. Of the labels one has the F1 1, one 0.
+    # One of two, and one of two.
     "chemprot": (
         "f1",
         0.5,
-        {"macro_f1": 0.5},
+        {},
         [HEADER, "1\tCPR:3\tCPR:3\ta", "2\tfalse\tCPR:4\tb", "3\tCPR:4\tfalse\tc"],
     ),
-    # Documents: one right, two predicted, two true.
+    # Documents: one right, two predicted, two true. The means of precision and recall are 1/4, 1/2.
     "hoc": (
         "micro_f1",
         0.5,
-        {"macro_f1": 0.1},
+        {"blue_f1": 1 / 3},
         [HEADER, f"A\t{CELL}\t{CELL}\ta", f"A\t\t{ANGIO}\tb", f"B\t{ANGIO}\t\tc"],
     ),
     # Ranks that differ by 0, 1, 1 and 0: 1 - 6 * 2 / (4 * 15).
@@ -197,8 +197,8 @@ def test_the_figures_are_those_of_the_runs(write, pictures, tmp_path):
         "- ours has no BLURB score: BC5-disease, NCBI-disease, BC2GM, JNLPBA, DDI, GAD, PubMedQA "
         "missing." in text
     )
-    assert "| bio-lm large | 86.6 | 76.2 |  |\n| trivial | " in text
-    assert "| ours | 55.00 | 75.00 | 75.00 |" in text
+    assert "| bio-lm large | 86.6 |  |\n| trivial | " in text
+    assert "| ours | 66.67 | 75.00 |" in text
     assert "## BLUE" not in text
 
 

@@ -12,7 +12,7 @@ from tfbio.reporting.tables import Table
 
 _HOW = (
     "Means over the data sets of a group (Lewis et al., 2020, Table 4), with the metrics of its "
-    "Table 1; its own are of medians over the seeds, and ours of means. A model without one of a "
+    "code; its own are of medians over the seeds, and ours of means. A model without one of a "
     "group's data sets has no mean."
 )
 

@@ -59,10 +59,9 @@ BLUE = (
     Column("ShARe/CLEFE", "share_clefe", "f1"),
     Column("ClinicalSTS", "clinical_sts", "pearson"),
 )
-# bio-lm's macro F1 of HoC and ChemProt (Lewis et al., Table 1) is no figure of BLURB's.
 OTHERS = (
-    Column("HoC, macro F1", "hoc", "macro_f1"),
-    Column("ChemProt, macro F1", "chemprot", "macro_f1"),
+    # What bio-lm's code computes (biolm/utils_classification.py); its Table 1 has "Macro-F1".
+    Column("HoC, BLUE's F1", "hoc", "blue_f1"),
     Column("BC4CHEMD", "bc4chemd", "f1"),
     Column("LINNAEUS", "linnaeus", "f1"),
     Column("Species-800", "species_800", "f1"),
@@ -154,10 +153,7 @@ def models_of(paper: str) -> list[Model]:
     for cell in published_tables.cells(paper):
         if cell.score:
             groups.setdefault((cell.table, cell.model), []).append(cell)
-    models = [
-        dataclasses.replace(_model(name, of), notes={_name(x): x.note for x in of if x.note})
-        for (_, name), of in groups.items()
-    ]
+    models = [_model(name, of) for (_, name), of in groups.items()]
     scores = [_scores_of(model) for model in models]
     return [
         model
@@ -186,6 +182,7 @@ def _model(name: str, cells: Sequence[Cell]) -> Model:
         means.pop("BLURB score", ""),
         means,
         published_tables.note(paper, table),
+        {_name(x): x.note for x in cells if x.note},
     )
 
 

@@ -131,8 +131,7 @@ def test_bio_lms_paper_has_these_figures():
         "BC5-chem": "BC5CDR-C.",
         "BC5-disease": "BC5CDR-D.",
         "LINNAEUS": "LINNEAEUS",
-        "HoC, macro F1": "HOC",
-        "ChemProt, macro F1": "ChemProt",
+        "HoC, BLUE's F1": "HOC",
         "DDI": "DDI-2013",
         "GAD, median of folds 2 to 10": "GAD",
         "EU-ADR, median of folds 2 to 10": "EU-ADR",
@@ -234,7 +233,7 @@ def test_variants_of_a_model_stand_beside_it():
     assert "PubMedBERT (PubMed, Whole Word)" not in models
     best = {own.name: own for own in published.models_of("bio_lm")}["best of bio-lm's paper"]
     # Printed as 87.2*.
-    assert best.figures["HoC, macro F1"] == "87.2"
+    assert best.figures["HoC, BLUE's F1"] == "87.2"
 
 
 def test_every_column_is_named_once():
@@ -242,3 +241,11 @@ def test_every_column_is_named_once():
     titles = [column.title for column in columns]
     assert len(set(titles)) == len({column[1:] for column in columns}) == len(columns)
     assert {title for own in published.MODELS for title in own.figures} <= set(titles)
+
+
+def test_models_of_the_default_report_have_the_notes_on_their_scores():
+    models = {(x.name, x.source): x for x in published.MODELS}
+    (large,) = [x for (name, _), x in models.items() if name == "bio-lm large"]
+    assert "eval_hoc.py" in large.notes["HoC, BLUE's F1"]
+    (of_pubmed,) = [x for (name, _), x in models.items() if name == "BioELECTRA P"]
+    assert "82.47" in of_pubmed.notes["BLURB score"]

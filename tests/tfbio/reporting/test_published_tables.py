@@ -331,9 +331,11 @@ def test_figures_from_other_papers_are_theirs_or_have_a_note():
             ):
                 assert others[data_set].score in cell.note
                 differ.append((model, cell.column))
-    assert differ == [("BioBERT B", "BC5CDR-Chem."), ("PubMedBERT B", "NCBI-Dise.")]
-    table_1 = cell_at("biom", 2, "BioRoBERTa L", "Chem-Prot").note
-    assert "76.2, by their Table 1 a macro F1" in table_1
+    assert differ == [
+        ("BioBERT B", "BC5CDR-Chem."),
+        ("PubMedBERT B", "NCBI-Dise."),
+        ("BioRoBERTa L", "Chem-Prot"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -367,9 +369,9 @@ def test_where_two_tables_disagree_a_note_has_the_other_figure(paper, table, of,
 @pytest.mark.parametrize(
     ("model", "others", "data_sets"),
     [
-        ("SciBERT", ("pubmedbert", 6, "SciBERT uncased"), 6),
-        ("BioBERT", ("pubmedbert", 6, "BioBERT cased"), 6),
-        ("Clinical-BERT", ("pubmedbert", 6, "ClinicalBERT cased"), 6),
+        ("SciBERT", ("pubmedbert", 6, "SciBERT uncased"), 7),
+        ("BioBERT", ("pubmedbert", 6, "BioBERT cased"), 7),
+        ("Clinical-BERT", ("pubmedbert", 6, "ClinicalBERT cased"), 7),
         ("BioBERT", ("bioelectra", 3, "BioBERT cased (P)"), 2),
         ("Clinical-BERT", ("bioelectra", 3, "ClinicalBERT cased (W+P+M)"), 2),
     ],
