@@ -11,10 +11,10 @@ ChemProt's trials are in bfloat16, the others in float32.
 
 Each way is tried with three learning rates and the seed 0; the best on the development set is run
 with the seeds 1 and 2 as well. Each finished trial leaves its scores in the folder `scores` of
---work, so the same command continues an interrupted comparison. They belong to --model and --data:
-give others a folder of their own. At the end it prints the table of test scores: mean and standard
-deviation of each way, and the mean of the differences between trials of the same seed, with its
-95 % interval (Student's t).
+--work, so the same command continues an interrupted comparison. They belong to --model and --data,
+which `flags.json` there names: give others a folder of their own. At the end it prints the table of
+test scores: mean and standard deviation of each way, and the mean of the differences between trials
+of the same seed, with its 95 % interval (Student's t).
 
     python -m benchmarks.finetuning_protocols --print
 
@@ -34,7 +34,7 @@ from pathlib import Path
 
 from scipy import stats
 
-from benchmarks import command
+from benchmarks import command, kept_folder
 from benchmarks.finetuning import find_model
 from tfbio.base import path_checks, storage
 from tfbio.base.errors import UsageError
@@ -174,7 +174,11 @@ def main() -> None:
     for task in tasks:
         task_table.find(task, str(Path(flags.data, task)))
     scores = Path(flags.work, "scores")
+    made_with = {name: str(Path(getattr(flags, name)).resolve()) for name in ("model", "data")}
+    if scores.exists():
+        kept_folder.check_flags(Path(flags.work), made_with, "work")
     scores.mkdir(parents=True, exist_ok=True)
+    kept_folder.write_flags(Path(flags.work), made_with)
     for task in tasks:
         compare(flags, scores, task)
     print_table(scores)

@@ -22,12 +22,13 @@ def write_flags(folder: Path, flags: Mapping[str, str | int]) -> None:
     (folder / _FILE).write_text(json.dumps(made_with), encoding="utf-8")
 
 
-def check_flags(folder: Path, flags: Mapping[str, str | int]) -> None:
+def check_flags(folder: Path, flags: Mapping[str, str | int], folder_flag: str = "folder") -> None:
     """Checks that a folder was made with the flags.
 
     Args:
       folder: what was made before.
       flags: the value of each, by its name without dashes.
+      folder_flag: the name of the flag that gives the folder, for the message.
 
     Raises:
       UserError: it was made with others, or it is not known with which.
@@ -36,11 +37,13 @@ def check_flags(folder: Path, flags: Mapping[str, str | int]) -> None:
     for name, value in flags.items():
         if name not in made_with:
             raise UserError(
-                f"--folder={folder} does not say with which --{name} it was made: give a new "
-                "folder."
+                f"--{folder_flag}={folder} does not say with which --{name} it was made: give a "
+                "new folder."
             )
         if made_with[name] != value:
-            raise UserError(f"--folder={folder} was made with another --{name}: give a new folder.")
+            raise UserError(
+                f"--{folder_flag}={folder} was made with another --{name}: give a new folder."
+            )
 
 
 def _read_flags(folder: Path) -> dict[str, str | int]:

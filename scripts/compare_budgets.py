@@ -36,7 +36,7 @@ from absl import flags
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.command import require
-from scripts import budget_arms, budgets_report, comparison, scores
+from scripts import budget_arms, budgets_report, comparison, score_files, scores
 from scripts.budget_arms import ARMS, Arm
 from tfbio.base import cli, errors, path_checks, storage
 from tfbio.reporting import curves
@@ -122,7 +122,12 @@ class BudgetComparison(comparison.Comparison):
         encoder: str = budget_arms.ENCODER,
     ) -> None:
         super().__init__(folder, documents, task_data, results, small)
+        self.encoder = encoder
         self.size = budget_arms.ENCODERS[budget_arms.SMALL if small else encoder]
+
+    def settings_of_all(self) -> dict[str, object]:
+        """Returns the settings that all scores have in common, most by the names of flags."""
+        return super().settings_of_all() | {"encoder": self.encoder}
 
     def report(self) -> None:
         """Writes budgets.md and budgets.png."""
@@ -368,7 +373,7 @@ def main(argv: list[str]) -> None:
         path_checks.require_output("results", FLAGS.results, is_folder=False)
     of = budgets(FLAGS.budget)
     results = FLAGS.results or ""
-    with storage.only_writer(comparison.scores_file(FLAGS.output, results)):
+    with storage.only_writer(score_files.path_of(FLAGS.output, results)):
         compared = BudgetComparison(
             FLAGS.output,
             FLAGS.documents or "",

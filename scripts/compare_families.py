@@ -34,7 +34,7 @@ from absl import flags
 # Its other modules are found as a package, also where this file is run by its path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from scripts import comparison, families_report, scores
+from scripts import comparison, families_report, score_files, scores
 from scripts.families import FAMILIES, Family, batch_size
 from tfbio.base import cli, errors, extras, path_checks, storage
 from tfbio.objectives import objective_cost
@@ -77,6 +77,8 @@ class FamilyComparison(comparison.Comparison):
       UserError: a folder or file is not what it should be.
     """
 
+    DATA = {"documents": "documents_sha256", "vocabulary": "vocab_sha256"}
+
     def __init__(
         self,
         folder: str,
@@ -100,7 +102,7 @@ class FamilyComparison(comparison.Comparison):
           seeds: how many, from 0.
         """
         objectives = sorted({FAMILIES[name].examples for name in names})
-        self.prepare((objective, f"--objective={objective}") for objective in objectives)
+        self.prepare([(objective, f"--objective={objective}") for objective in objectives])
         failed: dict[str, None] = {}  # each once, in order
 
         @contextlib.contextmanager
@@ -312,7 +314,7 @@ def main(argv: list[str]) -> None:
         path_checks.require_output("results", FLAGS.results, is_folder=False)
     extras.require("official")  # for LAMB
     results = FLAGS.results or ""
-    with storage.only_writer(comparison.scores_file(FLAGS.output, results)):
+    with storage.only_writer(score_files.path_of(FLAGS.output, results)):
         families = FamilyComparison(
             FLAGS.output,
             FLAGS.documents or "",

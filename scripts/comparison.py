@@ -11,21 +11,19 @@ import json
 import os
 import re
 import resource
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 
 from absl import flags
 
-from scripts import commands
+from scripts import commands, score_files
 from scripts.commands import ROOT
 from scripts.families import FINETUNING, SMALL_FINETUNING, TASKS, TRIALS
 from tfbio.base import cli, errors, storage
 from tfbio.base.manifests import Manifest, read_manifest
 from tfbio.task_types import task_table
 from tfbio.training import cpu_bfloat16
-
-STAGES = ("search", "pretraining", "finetuning", "cost")
 
 
 def define_flags(output: str) -> None:
@@ -66,6 +64,10 @@ class Comparison(abc.ABC):
       UserError: a folder or file is not what it should be.
     """
 
+    # Of the data, what all scores depend on: the names in the file of the scores, and those in the
+    # manifest of the examples.
+    DATA: Mapping[str, str] = {"documents": "documents_sha256"}
+
     def __init__(
         self,
         folder: str,
@@ -92,19 +94,28 @@ class Comparison(abc.ABC):
             if not os.path.isdir(data):
                 raise errors.UserError(f"--task_data={pair}: {data} is no folder.")
             self.data[task] = os.path.abspath(data)
-        self.scores = scores_file(folder, results)
-        self.records = _read(self.scores)
+        self.scores = score_files.path_of(folder, results)
+        self.records = score_files.read(self.scores)
 
     @abc.abstractmethod
     def report(self) -> None:
         """Writes the report."""
 
-    def prepare(self, examples: Iterable[tuple[str, str]]) -> None:
+    def settings_of_all(self) -> dict[str, object]:
+        """Returns the settings that all scores have in common, most by the names of flags."""
+        cuts_off = bool(rounding(self.precision))
+        return {"small": self.small, "precision": self.precision, "cuts_off_products": cuts_off}
+
+    def prepare(self, examples: Sequence[tuple[str, str]]) -> None:
         """Makes documents, vocabulary, labelled sentences and examples.
 
         Args:
-          examples: the name of each folder of examples, and the flags that make it.
+          examples: the name of each folder of examples, and the flags that make it; one at least.
+
+        Raises:
+          UserError: the scores that are there are another comparison's, or a command failed.
         """
+        score_files.check(self.scores, self.records, self.settings_of_all())
         if self.makes_documents:
             small = " --max_articles=600 --workers=1" if self.small else ""
             python(f"-m data_prep.documents --output={quote(self.documents)}{small}")
@@ -123,6 +134,9 @@ class Comparison(abc.ABC):
                 f"--output={quote(self.examples(name))} {options} "
                 "--sequence_length=128" + (" --workers=1" if self.small else "")
             )
+        made_of = self.manifest(examples[0][0]).settings
+        common = self.settings_of_all() | {name: made_of[key] for name, key in self.DATA.items()}
+        score_files.begin(self.scores, self.records, common)
 
     def examples(self, name: str) -> str:
         """Returns the path of a folder of examples.
@@ -278,46 +292,6 @@ class Comparison(abc.ABC):
         precision = f"--set run.precision={self.precision}"
         small = [SMALL_FINETUNING] if self.small else []
         return " ".join([FINETUNING, precision, TASKS[task], *small])
-
-
-def scores_file(folder: str, results: str) -> Path:
-    """Returns the file of the scores: `results`, or, if it is "", scores.jsonl in the folder."""
-    return Path(results or Path(folder, "scores.jsonl"))
-
-
-def _read(path: Path) -> list[dict]:
-    """Reads the scores that are there, each run once.
-
-    Files of two machines that are joined may both have the scores of random weights, which would
-    count as so many more seeds.
-
-    Raises:
-      UserError: a line is none.
-    """
-    if not path.exists():
-        return []
-    try:
-        records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        stages = {record["stage"] for record in records}
-        runs: dict[str, dict] = {}
-        for record in records:
-            runs.setdefault(_identity(record), record)
-    except (ValueError, KeyError, TypeError) as error:
-        raise errors.UserError(f"--results={path} has a line that is no score.") from error
-    unknown = stages - set(STAGES)
-    if unknown:
-        raise errors.UserError(f"--results={path} has a line of an unknown stage, {unknown.pop()}.")
-    return list(runs.values())
-
-
-def _identity(record: dict) -> str:
-    """Returns what two records of the same run, or of the same measurement, have in common."""
-    # The settings are all that a result depends on. With few steps, two families may have the same,
-    # and so may two budgets.
-    names = ["stage", "settings", "family", "arm", "minutes", "task"]
-    if record["stage"] == "cost":
-        names += ["turn", "processor"]
-    return json.dumps([record.get(name) for name in names])
 
 
 def short_hash(settings: object) -> str:

@@ -37,7 +37,7 @@ def compare_outputs(
     model, in_training = recorded.finetuner.model, when == "step0"
     outputs = model(batch).numpy()
     trained = model(batch, seed=tf.constant([0, 0])) if in_training else None
-    rows = recorded.places(0) if in_training else chosen
+    rows = recorded.first_places() if in_training else chosen
     for number, (window, row) in enumerate(zip(chosen, rows, strict=True)):
         first, length = part.arrays["first"][number], features.lengths[window]
         own = outputs[first : first + length]

@@ -162,7 +162,7 @@ def _compare_outputs(
     part = recorded.part(features, chosen)
     batch = tensors(part)
     logits = recorded.finetuner.model(batch)
-    rows = recorded.places(0) if when == "step0" else chosen
+    rows = recorded.first_places() if when == "step0" else chosen
     name = "predictions" if recorded.name == "regression" else "logits"
     outputs = recorded.task_type.outputs(logits, batch).numpy()
     for number, (window, row) in enumerate(zip(chosen, rows, strict=True)):
@@ -260,7 +260,7 @@ def _compare_first_step(recorded: Recorded, largest: Largest) -> None:
         batch["position_ids"],
     )
     output = output.numpy().reshape(-1, output.shape[-1])
-    rows = recorded.places(0)
+    rows = recorded.first_places()
     for window, row, first in zip(recorded.batch(0), rows, part.arrays["first"], strict=True):
         length = len(recorded.train.input_ids[window])
         expected = recorded["step0/sequence_output"][row][:length]

@@ -297,10 +297,10 @@ class Recorded:
         """Returns the rows of a step without padding, int64 [rows], sorted."""
         return np.intersect1d(self["batches"][step], self.rows("features"))
 
-    def places(self, step: int) -> np.ndarray:
-        """Returns the places of a step's rows in its recorded arrays, int64 [rows]."""
-        order = self["batches"][step]
-        return np.array([np.flatnonzero(order == row)[0] for row in self.batch(step)])
+    def first_places(self) -> np.ndarray:
+        """Returns the places of the first step's rows in its recorded arrays, int64 [rows]."""
+        order = self["batches"][0]
+        return np.array([np.flatnonzero(order == row)[0] for row in self.batch(0)])
 
     def take(self, step: int) -> float:
         """Takes a step and returns its loss."""

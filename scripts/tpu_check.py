@@ -54,7 +54,8 @@ if TYPE_CHECKING:
     from tfbio.objectives.masked_language_model import MaskedLanguageModel
 
 ROOT = Path(__file__).resolve().parents[1]
-COMPILER = "libtpu 0.0.52"
+LIBTPU = "0.0.52"
+COMPILER = f"libtpu {LIBTPU}"
 # The compiler's names; the cores of a v4 chip work as one.
 TOPOLOGIES = {
     "v3-8": "v3:2x2",
@@ -117,6 +118,11 @@ def main(argv: list[str]) -> None:
     _check_flags()
     meshes = {tpu: _mesh(tpu) for tpu in FLAGS.tpu}
     recipes = {x: config.load(PretrainingConfig, x, FLAGS.set) for x in FLAGS.hparams}
+    for hparams, recipe in recipes.items():
+        if FLAGS.phase > len(list(recipe.phases())):
+            raise errors.UsageError(
+                f"--phase={FLAGS.phase}: --hparams={hparams} has one phase: leave --phase out."
+            )
     path_checks.require_output("results", FLAGS.results)
     if not os.path.exists(FLAGS.compiler):
         raise errors.UserError(
@@ -304,7 +310,7 @@ def _compile(text: str, settings: PretrainingConfig, tpu: str, mesh: MeshShape |
         source.write_text(text)
         script = str(ROOT / "scripts" / "tpu_compiler.py")
         command = [FLAGS.compiler, script, TOPOLOGIES[tpu], str(source), str(program)]
-        command += [f"--partitions={mesh.model}"] if mesh else []
+        command += [f"--libtpu={LIBTPU}"] + ([f"--partitions={mesh.model}"] if mesh else [])
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             last = (done.stderr.strip().splitlines() or ["no message"])[-1]

@@ -8,14 +8,16 @@ its arguments say.
 
 Writes the optimized program of one core to the last file and prints one JSON object: the seconds of
 compiling, the bytes of code, arguments, results and temporaries; or {"error": ...} if the compiler
-refuses, mostly for lack of memory. `scripts/tpu_check.py` calls it: libtpu and JAX need another
-NumPy than tfbio.
+refuses, mostly for lack of memory. `scripts/tpu_check.py` calls it, with the version of libtpu
+that its results are named after: libtpu and JAX need another NumPy than tfbio.
 """
 
 import argparse
+import importlib.metadata
 import json
 import os
 import shutil
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -27,6 +29,23 @@ _FOLDER = tempfile.TemporaryDirectory()
 os.environ["XLA_FLAGS"] = f"--xla_dump_to={_FOLDER.name} --xla_dump_hlo_as_text"
 # Other compilations may run at the same time.
 os.environ["ALLOW_MULTIPLE_LIBTPU_LOAD"] = "1"
+
+
+def require_libtpu(version: str) -> None:
+    """Ends the process with a sentence on stderr if another version of libtpu is installed.
+
+    Args:
+      version: the version that is expected; "": any.
+    """
+    try:
+        installed = importlib.metadata.version("libtpu")
+    except importlib.metadata.PackageNotFoundError:
+        installed = "missing"
+    if version not in ("", installed):
+        sys.exit(
+            f"libtpu is {installed}, expected {version}, whose results others are compared with: "
+            "`make tpu-check` sets it up."
+        )
 
 
 def compile_for(topology: str, path: str, hlo_path: str, partitions: int = 1) -> dict:
@@ -96,4 +115,7 @@ if __name__ == "__main__":
     parser.add_argument(
         "--partitions", type=int, default=1, help="devices that each replica is divided over"
     )
-    print(json.dumps(compile_for(**vars(parser.parse_args()))))
+    parser.add_argument("--libtpu", default="", help="refuse another version of libtpu than this")
+    given = vars(parser.parse_args())
+    require_libtpu(given.pop("libtpu"))
+    print(json.dumps(compile_for(**given)))

@@ -157,6 +157,29 @@ def test_a_folder_with_models_of_another_training_is_refused(benchmark, tmp_path
     assert [each.name for each in folder.iterdir() if each.is_dir()] == ["spacy"]
 
 
+def test_scores_of_another_model_or_of_other_data_are_not_continued(tmp_path, monkeypatch):
+    ran = []
+    monkeypatch.setattr(finetuning_protocols, "compare", lambda *given: ran.append(given[2]))
+    monkeypatch.setattr(finetuning_protocols.task_table, "find", lambda *_: None)
+
+    def compare(model="a", data="a", work="work"):
+        flags = [f"--{x}={tmp_path / y}" for x, y in (("model", model), ("data", data))]
+        flags += [f"--work={tmp_path / work}", "--tasks=hoc"]
+        monkeypatch.setattr(sys, "argv", ["finetuning_protocols", *flags])
+        finetuning_protocols.main()
+
+    for name in ("a", "b", "old/scores"):
+        (tmp_path / name).mkdir(parents=True)
+    compare()
+    compare()
+    for given, name in (({"model": "b"}, "model"), ({"data": "b"}, "data")):
+        with pytest.raises(UserError, match=f"--work=.*/work was made with another --{name}: give"):
+            compare(**given)
+    with pytest.raises(UserError, match="--work=.*/old does not say with which --model it was"):
+        compare(work="old")
+    assert ran == ["hoc"] * 2
+
+
 def test_a_folder_keeps_the_flags_of_two_benchmarks(tmp_path):
     for flags in ({"vocab": "a"}, {"model": "b", "epochs": 1}, {"vocab": "c"}):
         kept_folder.write_flags(tmp_path, flags)

@@ -57,12 +57,14 @@ def test_the_scores_that_are_committed_can_be_continued(tmp_path, monkeypatch):
     }
     manifest = {"kind": "examples", "counts": counts, "settings": settings, "shards": []}
     (examples / "manifest.json").write_text(json.dumps(manifest))
-    monkeypatch.setattr(comparison, "python", lambda command: pytest.fail(command))
+    monkeypatch.setattr(comparison, "python", lambda command: None)
     monkeypatch.setattr(cpu_bfloat16, "cuts_off_products", lambda: False)  # as on theirs
     results = str(HPARAMS.parent / "benchmarks" / "budgets.jsonl")
     corpora = HPARAMS.parent / "tests" / "data" / "corpora"
     data = [f"{task}={corpora / task / 'blurb'}" for task in ("bc5cdr_chem", "ncbi_disease")]
     compared = compare_budgets.BudgetComparison(str(tmp_path), task_data=data, results=results)
+    compared.prepare([(compare_budgets.EXAMPLES, "")])
+    monkeypatch.setattr(comparison, "python", lambda command: pytest.fail(command))
 
     def of(stage):
         return [record for record in compared.records if record["stage"] == stage]
@@ -94,6 +96,20 @@ def test_the_scores_that_are_committed_can_be_continued(tmp_path, monkeypatch):
     for task in ("bc5cdr_chem", "ncbi_disease"):
         of_tuning = compared.digest_of_finetuning(task, random)
         assert compared.found({"task": task, "start": "random"}, of_tuning)
+
+
+@pytest.mark.parametrize("file, said", [("budgets", "--encoder=4x256"), ("families", "another k")])
+def test_scores_of_another_encoder_are_not_continued(file, said, tmp_path, monkeypatch):
+    """Nor those of the other comparison."""
+    monkeypatch.setattr(comparison, "python", lambda command: pytest.fail(command))
+    monkeypatch.setattr(cpu_bfloat16, "cuts_off_products", lambda: False)  # as on theirs
+    compared = compare_budgets.BudgetComparison(
+        str(tmp_path),
+        results=str(HPARAMS.parent / "benchmarks" / f"{file}.jsonl"),
+        encoder="2x128",
+    )
+    with pytest.raises(errors.UserError, match=f"{file}.jsonl has scores of {said}"):
+        compared.run(["tfbio_mlm"], [(30.0, 1)])
 
 
 def make_examples(folder):
@@ -422,7 +438,7 @@ def test_an_interrupted_comparison_goes_on_and_repeats_nothing(typed, tmp_path, 
     # the cost again, and the run itself.
     with pytest.raises(KeyboardInterrupt):
         compare(until=10)
-    assert records().keys() == {"cost", "search"}
+    assert records().keys() == {"comparison", "cost", "search"}
     model_dir = tmp_path / "pretrained" / "hugging_face_mlm_0.1_seed_0"
     own = comparison.processor()
     assert json.loads(Path(f"{model_dir}.cpu_seconds.json").read_text()) == [[own, 0.0]]
@@ -454,7 +470,7 @@ def test_an_interrupted_comparison_goes_on_and_repeats_nothing(typed, tmp_path, 
         compared.run(["tfbio_mlm"], [(0.1, 1)])
     # Other settings are refused.
     text = (tmp_path / "scores.jsonl").read_text()
-    digest = json.loads(text.splitlines()[1])["settings"]
+    digest = json.loads(text.splitlines()[2])["settings"]
     (tmp_path / "scores.jsonl").write_text(text.replace(digest, "of an earlier encoder"))
     with pytest.raises(errors.UserError, match="other settings or documents"):
         compare()

@@ -238,7 +238,9 @@ def test_an_interrupted_comparison_goes_on_and_repeats_nothing(typed, tmp_path, 
 
     def stages():
         lines = (tmp_path / "scores.jsonl").read_text().splitlines()
-        return [json.loads(line) for line in lines]
+        common, *records = (json.loads(line) for line in lines)
+        assert common["stage"] == "comparison" and common["small"]
+        return records
 
     # Documents, vocabulary, labelled sentences, examples, two runs for the time of a step, two
     # learning rates, the run itself.
@@ -372,7 +374,7 @@ def test_the_scores_that_are_committed_can_be_continued(tmp_path, monkeypatch):
             {"tokens": tokens, "examples": examples, "heldout_examples": held_out},
             {"vocab_size": 8192, "documents_sha256": documents, "vocab_sha256": vocabulary},
         )
-    monkeypatch.setattr(comparison, "python", lambda command: pytest.fail(command))
+    monkeypatch.setattr(comparison, "python", lambda command: None)
     monkeypatch.setattr(cpu_bfloat16, "cuts_off_products", lambda: False)  # as on theirs
     results = str(HPARAMS.parent / "benchmarks" / "families.jsonl")
     corpora = HPARAMS.parent / "tests" / "data" / "corpora"
@@ -380,6 +382,8 @@ def test_the_scores_that_are_committed_can_be_continued(tmp_path, monkeypatch):
     compared = compare_families.FamilyComparison(
         str(tmp_path), task_data=data, results=results, precision="bfloat16"
     )
+    compared.prepare([(objective, "") for objective in counts])
+    monkeypatch.setattr(comparison, "python", lambda command: pytest.fail(command))
     trained = score_statistics.of(compared.records, "pretraining")
     assert trained
     for record in trained:
@@ -396,6 +400,51 @@ def test_the_scores_that_are_committed_can_be_continued(tmp_path, monkeypatch):
             assert compared.found({"task": task, "family": name, "seed": seed}, of_tuning)
             of_random = compared.digest_of_finetuning(task, encoder)
             assert compared.found({"task": task, "encoder": encoder}, of_random)
+
+
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        ({}, "--precision=bfloat16, .*: give --precision=bfloat16, or another --results"),
+        ({"precision": "bfloat16", "small": True}, "--small=False, .*: give --small=False, or"),
+    ],
+)
+def test_scores_of_other_flags_are_not_continued(given, said, tmp_path, monkeypatch):
+    """Families that have no score yet would be compared with those that have some."""
+    monkeypatch.setattr(comparison, "python", lambda command: pytest.fail(command))
+    monkeypatch.setattr(cpu_bfloat16, "cuts_off_products", lambda: False)  # as on theirs
+    results = str(HPARAMS.parent / "benchmarks" / "families.jsonl")
+    compared = compare_families.FamilyComparison(str(tmp_path), results=results, **given)
+    with pytest.raises(errors.UserError, match=f"families.jsonl has scores of {said}"):
+        compared.run(["biolm"], seeds=1)
+
+
+def test_scores_of_other_data_are_not_continued(tmp_path, monkeypatch):
+    """Nor those without a first record, which names what to put there."""
+    monkeypatch.setattr(comparison, "python", lambda command: None)
+    make_examples(tmp_path, "electra")
+
+    def prepare(lines):
+        (tmp_path / "scores.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        compared = compare_families.FamilyComparison(str(tmp_path))
+        compared.prepare([("electra", "")])
+        return compared.records
+
+    (first,) = prepare([])
+    assert (first["documents"], first["vocabulary"]) == ("a", "b")
+    score = record("cost", turn=0, processor="2 cores of X")
+    # Those of two machines that are joined.
+    assert prepare([first, score, first, score]) == [first, score]
+    for name, of in (
+        ("documents", "other documents"),
+        ("vocabulary", "another vocabulary"),
+        ("cuts_off_products", "a CPU that rounds bfloat16 otherwise"),
+    ):
+        with pytest.raises(errors.UserError, match=f"has scores of {of}, .*: give another --res"):
+            prepare([first, score, first | {name: "c"}])
+    with pytest.raises(errors.UserError, match="does not say .* put this line first: ") as raised:
+        prepare([score])
+    assert prepare([json.loads(str(raised.value).partition("first: ")[2]), score])
 
 
 @pytest.mark.parametrize("diverged", [True, False])

@@ -6,11 +6,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from scripts import tpu_check
 from tfbio.base import config
 from tfbio.base.device_flags import MeshShape
+from tfbio.base.errors import UserError
 from tfbio.objectives import objective_cost
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.planning import mesh_weights
@@ -148,12 +151,30 @@ def test_a_step_compiles_for_a_mesh(tmp_path):
             ["--hparams={}", "--set=train_batch_size=12", "--compiler=/bin/true"],
             ["train_batch_size 12 does not divide by 8 devices"],
         ),
+        (
+            ["--hparams=hparams/quickstart.json", "--phase=2", "--compiler=/bin/true"],
+            ["--phase=2: --hparams=hparams/quickstart.json has one phase"],
+        ),
     ],
 )
 def test_mistakes_are_named(flags, said, fails_in_one_sentence):
     line = fails_in_one_sentence(run(*flags))
     for each in said:
         assert each in line
+
+
+@pytest.mark.parametrize("version, said", [("0.0.60", "0.0.60"), ("", "missing")])
+def test_another_compiler_is_refused(version, said, tmp_path, monkeypatch):
+    """Its results would have the name of the expected one."""
+    if version:
+        folder = tmp_path / f"libtpu-{version}.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Name: libtpu\nVersion: {version}\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    flags = SimpleNamespace(compiler=sys.executable)
+    monkeypatch.setattr(tpu_check, "FLAGS", flags)
+    with pytest.raises(UserError, match=f"libtpu is {said}, expected 0.0.52, .* `make tpu-check`"):
+        tpu_check._compile("", PretrainingConfig(), "v3-8", None)
 
 
 def test_an_unknown_tpu_is_named():
