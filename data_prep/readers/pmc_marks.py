@@ -21,11 +21,15 @@ _NOTE_MARK = re.compile(r"\s*(?:[\d,\u2010-\u2015-]+|[a-z]{1,2}|[^\w\s]{1,3})\s*
 # A mark that is no year, and no letter.
 _SHORT_MARK = re.compile(r"\s*(?:\d{1,3}(?:[,\u2010-\u2015-]\d{1,3})*|[^\w\s]{1,3})\s*")
 # The signs behind a word, not behind a number: "0.5" is one.
-_SIGNS = re.compile(r"[^\W\d_][.,;:?!)\u201d\u2019\"]+\Z")
+_SIGNS = re.compile(r"[^\W\d_][.,;?!)\u201d\u2019\"]+\Z")
 # Words whose sign does not end them: the number behind them is text.
-_LEADS = re.compile(r"\b(?:refs?|references?|nos?|eqs?|figs?|e\.g|i\.e|cf|see|by|in)[.,:]+\Z", re.I)
+_LEADS = re.compile(
+    r"\b(?:refs?|references?|nos?|eqs?|figs?|pp?|vols?|e\.g|i\.e|cf|see|by|in)[.,]+\Z", re.I
+)
 # Enough characters for these, and enough elements to have them.
 _LEFT = 16
+# Brackets around more marks stay: the work would grow with the square of their number.
+_MOST_IN_BRACKETS = 200
 _BRACKETS = {"(": ")", "[": "]"}
 
 
@@ -96,9 +100,11 @@ def _drop_brackets(mark: etree._Element) -> None:
     closing = (getattr(*right) or "").lstrip()
     if closing[:1] not in (")", "]"):
         return  # else the work would grow with the square of the number of marks
-    first = mark
-    while (before := first.getprevious()) is not None and not before.tail and not _text_of(before):
-        first = before
+    first, before = mark, mark.getprevious()
+    for _ in range(_MOST_IN_BRACKETS):
+        if before is None or before.tail or _text_of(before):
+            break
+        first, before = before, before.getprevious()
     left = (first.getparent(), "text")
     if before is not None:
         left = (before, "tail" if before.tail or before.tag != "sup" else "text")

@@ -86,8 +86,8 @@ def _is_damage(error: Exception) -> bool:
     """Returns True for an error of gzip's or bzip2's data, False for one of the disk or network."""
     if not isinstance(error, OSError) or isinstance(error, gzip.BadGzipFile):
         return True
-    # bzip2 has no class of its own, and the errors of networks without a number have one.
-    return type(error) is OSError and error.errno is None
+    # bzip2 has no class of its own, and object stores raise a plain OSError, too.
+    return type(error) is OSError and str(error) == "Invalid data stream"
 
 
 class LimitedLines:

@@ -294,7 +294,7 @@ def find(pattern: str) -> list[str]:
 
 def _matching(files: Any, pattern: str, kind: str) -> list[str]:
     """Returns the names of files ("file") or folders ("directory") that match, by listings."""
-    folder, part = os.path.split(pattern)
+    folder = os.path.dirname(pattern)
     if "**" in pattern:  # one listing of everything below
         found = files.glob(pattern, detail=True).values()
     elif not glob.has_magic(pattern):
@@ -302,7 +302,8 @@ def _matching(files: Any, pattern: str, kind: str) -> list[str]:
     else:  # not `glob`, which passes over a folder that it cannot list
         folders = _matching(files, folder, "directory") if glob.has_magic(folder) else [folder]
         listed = (info for name in folders for info in files.ls(name, detail=True))
-        found = [info for info in listed if pathlib.PurePosixPath(info["name"]).match(part)]
+        # The whole name: a folder may be in its own list, too.
+        found = [info for info in listed if pathlib.PurePosixPath(info["name"]).match(pattern)]
     # A file whose name ends in "/" only marks a folder.
     names = [info["name"] for info in found if info["type"] == kind]
     return [name.rstrip("/") for name in names if kind == "directory" or name[-1:] != "/"]

@@ -217,8 +217,11 @@ def check_not_empty(size: int) -> None:
         raise BadFile("the file is empty.")
 
 
-# The errors of a file that is not there, or is not for us to read.
-_LASTING = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+# The errors of a file that is not there.
+_LASTING = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
+# Those of one that is not for us to read, and of links in a circle. An object store's
+# `PermissionError` has no number, and may mean that the credentials of a long job have expired.
+_LASTING_NUMBERS = (errno.EACCES, errno.EPERM, errno.ELOOP)
 
 
 def is_lasting(error: OSError) -> bool:
@@ -229,7 +232,7 @@ def is_lasting(error: OSError) -> bool:
     Args:
       error: the error of opening or reading the file.
     """
-    return isinstance(error, _LASTING) or error.errno == errno.ELOOP  # links in a circle
+    return isinstance(error, _LASTING) or error.errno in _LASTING_NUMBERS
 
 
 @contextmanager

@@ -123,6 +123,8 @@ def read(path: str, left_out: list[str] | None = None) -> Iterator[Document]:
             yield from _read_xml(path, [] if left_out is None else left_out)
         except safe_xml.BadFile as error:
             raise FormatError(f"{path}: {error}") from error
+        except OSError as error:  # of a disk or a network, mostly without the file's name
+            raise FormatError(f"{path}: {_unreadable(error)}") from error
     elif ending == ".parquet" or (ending == ".json" and bigbio.is_kb(path)):
         yield from bigbio.texts(bigbio.read(path, "kb"), path)
     elif ending == ".json":
@@ -164,8 +166,12 @@ def problem_of(path: str) -> str:
     except safe_xml.BadFile as error:
         return f"{path}: {error}"
     except OSError as error:
-        return messages.of_os_error(error)
+        return f"{path}: {_unreadable(error)}"
     return ""
+
+
+def _unreadable(error: OSError) -> str:
+    return f"it cannot be read ({messages.reason(error)})."
 
 
 def of_text(name: str, text: str) -> Document:

@@ -62,7 +62,27 @@ def test_an_input_that_cannot_be_read_now_gets_no_note(tmp_path, monkeypatch, fi
     assert len(list(input_units.read_input(job, reader, 1))) == 1
 
 
-@pytest.mark.parametrize("error", [OSError(errno.EIO, "a disk"), TimeoutError()])
+class HttpError(Exception):
+    """Stands for the errors of gcsfs and aiohttp, which are no OSErrors."""
+
+
+@pytest.mark.parametrize("error", [HttpError("503:\nbusy"), OSError("Forbidden: a.xml\nquota")])
+def test_an_object_store_that_fails_is_named_in_one_line(tmp_path, monkeypatch, error):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(texts, "read", fail)
+    reader = input_units.Reader(str(tmp_path), articles.Selection(), "", 100, max_articles=0)
+    with pytest.raises(errors.DataError) as raised:
+        list(input_units.read_input((0, [b"memory://bucket/a.xml"]), reader, 1))
+    why = str(error).replace("\n", " ")
+    assert f"memory://bucket/a.xml cannot be read now ({why}): run" in str(raised.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.EIO, "a disk"), TimeoutError(), OSError("Forbidden: b/a.txt\nquota")]
+)
 def test_bzip2_that_cannot_be_read_now_is_not_damaged(tmp_path, monkeypatch, error):
     path = tmp_path / "a.txt"
     path.write_bytes(bz2.compress(b"Cells grow.\n"))

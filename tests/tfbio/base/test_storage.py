@@ -327,6 +327,18 @@ def test_files_are_found_by_listings_alone(bucket, monkeypatch, pattern, names):
     assert sorted(path.rpartition("/")[2] for path in found) == names
 
 
+def test_a_folder_in_its_own_list_is_not_below_itself(bucket, monkeypatch):
+    """As gcsfs lists a folder that the console of a cloud has made."""
+    files = type(file_paths.address(bucket).fs)
+    ls = files.ls
+
+    def with_itself(self, path, **flags):
+        return [{"name": path, "type": "directory"}, *ls(self, path, **flags)]
+
+    monkeypatch.setattr(files, "ls", with_itself)
+    assert [path[-8:] for path in storage.find(f"{bucket}/a/*/*.xml")] == ["/c/4.xml"]
+
+
 @pytest.mark.parametrize("pattern", ["a/*.xml", "*/*.xml", "b/3.xml"])
 def test_a_listing_that_fails_is_an_error(bucket, monkeypatch, pattern):
     files = type(file_paths.address(bucket).fs)

@@ -97,7 +97,7 @@ def test_a_link_to_nothing_is_left_out(inputs, annotate):
     manifest = annotate()
     assert manifest["counts"]["documents"] == 2
     (problem,) = manifest["problems"]
-    assert "gone.xml cannot be used: No such file" in problem
+    assert "gone.xml: it cannot be read (No such file" in problem
 
 
 def test_an_annotation_stays_while_its_input_cannot_be_looked_at(inputs, annotate, tmp_path):

@@ -1,5 +1,6 @@
 """Full texts, annotated in each form of output."""
 
+import errno
 import json
 import os
 import tarfile
@@ -13,6 +14,8 @@ from data_prep.readers import input_files
 from data_prep.selection import articles
 from tests import html_pages
 from tfbio.base.errors import UserError
+from tfbio.formats import safe_xml
+from tfbio.formats.annotated_documents import FormatError
 from tfbio.formats.text_files import STDIN
 from tfbio.runs import document_formats, predict
 
@@ -27,6 +30,18 @@ def test_a_title_with_a_greater_sign_is_one_heading(tmp_path):
     (tmp_path / "a.nxml").write_text(article)
     (document,) = document_formats.read(str(tmp_path / "a.nxml"))
     assert document.text == "Risk\nAge > 60\nFirst.\nBMI > 25 kg\nSecond."
+
+
+def test_xml_that_a_disk_does_not_give_is_named(tmp_path, monkeypatch):
+    def fail(_):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    (tmp_path / "a.xml").write_text("<PubmedArticleSet/>")
+    path = str(tmp_path / "a.xml")
+    monkeypatch.setattr(safe_xml, "first_element", fail)
+    assert document_formats.problem_of(path) == f"{path}: it cannot be read (Input/output error)."
+    with pytest.raises(FormatError, match=r"a\.xml: it cannot be read \(Input/output error\)"):
+        list(document_formats.read(path))
 
 
 @pytest.mark.parametrize("name", ["6605965a.nxml", "package.tar.gz"])
