@@ -143,7 +143,7 @@ def check_splits(examples: Mapping[str, Sequence[Example]]) -> None:
                 if "train" in examples and label not in known:
                     raise mistake(
                         (path, place + i if isinstance(place, int) else place),
-                        f"the label {label!r} of {split} has no example in train, which has "
+                        f"the label {label!r:.60} of {split} has no example in train, which has "
                         f"{quoted(known)}: correct it, or add such an example",
                     )
 

@@ -15,10 +15,9 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from tfbio.base.messages import quoted
 from tfbio.formats import label_sets
 from tfbio.formats.task_examples import LabelledText
-from tfbio.formats.task_file_errors import Where, mistake
+from tfbio.formats.task_file_errors import Where, is_none_of, mistake
 from tfbio.formats.task_files import not_empty
 from tfbio.formats.text_files import read_lines
 
@@ -286,7 +285,7 @@ def _label_problem(
         if not name or name != name.strip():
             return f"expected a label (with no blank around it), found {name!r:.60}"
         if labels is not None and name not in labels:
-            return f"unknown label {name!r:.60}; the labels are {quoted(labels)}"
+            return f"the label {name!r:.60} {is_none_of(labels)}"
     return f"a label stands twice in {cell!r:.60}" if len(set(names)) < len(names) else ""
 
 

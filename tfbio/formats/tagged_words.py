@@ -14,10 +14,10 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from tfbio.base.messages import quoted, say
+from tfbio.base.messages import say
 from tfbio.formats.tables import stands_in
 from tfbio.formats.task_examples import TaggedSentence
-from tfbio.formats.task_file_errors import mistake
+from tfbio.formats.task_file_errors import is_none_of, mistake
 from tfbio.formats.task_files import not_empty
 from tfbio.formats.text_files import read_lines
 
@@ -145,7 +145,7 @@ def _tag_problem(tag: str, before: str, types: Sequence[str] | None, scheme: str
         letters = ", ".join(f"{letter}-TYPE" for letter in sorted(scheme) if letter != "O")
         return f"expected a tag of the scheme {scheme} (O, {letters}), found {tag!r:.60}"
     if types is not None and entity_type not in types and (entity_type or len(types) != 1):
-        return f"unknown type in the tag {tag!r:.60}; the types are {quoted(types)}"
+        return f"the type in the tag {tag!r:.60} {is_none_of(types)}"
     begin = f"B{tag[1:]}"
     inside = scheme not in ("IO", _IOB1) and prefix in ("I", "E", "L")
     if inside and not _goes_on(tag, before):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tfbio.base.errors import UserError
+from tfbio.base.messages import quoted
 
 # A file, and the number of a line or what else tells the place in it.
 Where = tuple[str, int | str]
@@ -26,6 +29,15 @@ def mistake(where: Where, message: str) -> TaskFileError:
       The `TaskFileError` "PATH, PLACE: MESSAGE.".
     """
     return TaskFileError(f"{where[0]}, {place_of(where)}: {message}.")
+
+
+def is_none_of(names: Collection[str]) -> str:
+    """Returns the end of a message on a label, or a type, that is none of a task's.
+
+    Args:
+      names: the labels of the task, or the types.
+    """
+    return f"is none of {quoted(names)} (of your own data: those in the training file)"
 
 
 def place_of(where: Where) -> str:

@@ -56,8 +56,7 @@ def of_own_data(name: str, data_dir: str, negative: str = "") -> Task:
         name,
         task_type.name,
         labels,
-        # `check_splits` says of a label that train lacks what is wrong with it.
-        partial(own.read, labels=None),
+        partial(own.read, labels=labels or None),
         own.score(labels),
         own.settings,
         hold_out=own.hold_out,

@@ -27,11 +27,10 @@ import numpy as np
 from tfbio.base.config import BaseSettings, setting
 from tfbio.base.errors import UserError
 from tfbio.base.lazy import tensorflow as tf
-from tfbio.base.messages import quoted
 from tfbio.formats.annotated_documents import Entity
 from tfbio.formats.label_sets import labels_between_bars
 from tfbio.formats.task_examples import TaggedSentence
-from tfbio.formats.task_file_errors import Where, mistake
+from tfbio.formats.task_file_errors import Where, is_none_of, mistake
 from tfbio.formats.task_files import not_empty
 from tfbio.formats.text_files import read_lines
 from tfbio.models.head_config import NO_TARGET
@@ -81,7 +80,7 @@ def read_sentences(path: str, labels: Sequence[str] | None = None) -> list[Label
 
     Raises:
       TaskFileError: the file cannot be read or has no sentence, or a line is not of this form, or
-        has an unknown label.
+        has another label.
     """
     sentences: list[LabelledSentence] = []
     rows: list[tuple[str, str]] = []
@@ -108,7 +107,7 @@ def _read_line(line: str, where: Where, labels: Sequence[str] | None) -> tuple[s
             message = "expected labels such as gene|variant, or O alone for a word that has none"
             raise mistake(where, f"{message}, found {tag!r:.60}")
         if labels is not None and name not in labels:
-            raise mistake(where, f"unknown label {name!r:.60}; the labels are {quoted(labels)}")
+            raise mistake(where, f"the label {name!r:.60} {is_none_of(labels)}")
     if len(set(names)) < len(names):
         raise mistake(where, f"a label stands twice in {tag!r:.60}: take it out once")
     return word, tag

@@ -84,7 +84,7 @@ def test_a_label_of_test_that_training_lacks_is_named(write):
     with pytest.raises(TaskFileError, match=message):
         check_splits(splits)
     # So says the reader, too, if it is told the labels.
-    with pytest.raises(TaskFileError, match="line 4: unknown type in the tag 'B-y'"):
+    with pytest.raises(TaskFileError, match="line 4: the type in the tag 'B-y' is none of"):
         tagged_words.read(path, labels_of(train))
     train = read_own_table(write("A\tx|y\n"), ("text", "labels"))
     path = write("A\ty\nB\tx|z\n", "dev.tsv")

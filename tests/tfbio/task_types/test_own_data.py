@@ -1,5 +1,7 @@
 """Tasks of data of the user's own: their labels and their scores."""
 
+import re
+
 import pytest
 
 from tests import reference
@@ -147,13 +149,38 @@ def test_own_data_without_a_training_file_are_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("task", "line", "label"), [("ner", "x\tB-Gene\n", "Gene"), ("multilabel", "C.\tc\n", "c")]
+    ("task", "line", "what"),
+    [
+        ("ner", "x\tB-Gene\n", "the type in the tag 'B-Gene' is none of 'Disease', 'Drug'"),
+        ("multilabel", "C.\tc\n", "the label 'c' is none of 'a', 'b'"),
+        ("classification", f"good\tIt{' works' * 90}\n", "the label 'It works"),
+    ],
 )
-def test_a_label_that_training_lacks_is_not_called_unknown(task, line, label, tmp_path):
+def test_a_label_that_training_lacks_is_not_called_unknown(task, line, what, tmp_path):
     """The label may be right, and the training file is what lacks it."""
     for split in SPLITS:
         text = OWN_FILES[task] + (line if split == "test" else "")
         (tmp_path / f"{split}.tsv").write_text(text, encoding="utf-8")
-    message = rf"test\.tsv, line \d: the label '{label}' of test has no example in train"
-    with pytest.raises(TaskFileError, match=message):
+    with pytest.raises(TaskFileError) as raised:
         task_table.find(task, str(tmp_path)).examples(str(tmp_path))
+    message = str(raised.value)
+    assert re.search(rf"test\.tsv, line \d: {what}.* \(of your own data: those in the tr", message)
+    assert len(message.removeprefix(str(tmp_path))) < 300
+
+
+def test_test_files_may_repeat_texts_and_labels(tmp_path):
+    """A file is not taken for one with other columns if its labels are those of training."""
+    labels = ["Neoplasms", "Experimental", "Neoplasms,Experimental", "Neoplasms|Experimental"]
+    many, pairs = tmp_path / "many", tmp_path / "pairs"
+    for folder in (many, pairs):
+        folder.mkdir()
+    for split in SPLITS:
+        lines = [
+            f"Text {i}.\t{label}" for i, label in enumerate(labels[: 4 if split == "train" else 3])
+        ]
+        (many / f"{split}.tsv").write_text("\n".join(lines), encoding="utf-8")
+        different = 12 if split == "train" else 2
+        lines = [f"Q{i % different}?\tText {i}.\t{'abc'[i % 3]}" for i in range(12)]
+        (pairs / f"{split}.tsv").write_text("\n".join(lines), encoding="utf-8")
+    assert len(task_table.find("multilabel", str(many)).examples(str(many))["test"]) == 3
+    assert len(task_table.find("pair", str(pairs)).examples(str(pairs))["test"]) == 12

@@ -77,7 +77,7 @@ def test_words_and_labels_are_read(write):
         ("a\tx|O\n", "line 1: expected labels such as"),
         ("a\tx| y\n", "line 1: expected labels such as"),
         ("a\tO\n\nb\tx|y|x\n", r"line 3: a label stands twice in 'x\|y\|x'"),
-        ("a\tx|z\n", "line 1: unknown label 'z'; the labels are 'x', 'y'"),
+        ("a\tx|z\n", "line 1: the label 'z' is none of 'x', 'y'"),
         ("\n", "line 1: there is no example"),
     ],
 )
