@@ -4,12 +4,37 @@ import json
 import re
 import shutil
 
+import numpy as np
 import tensorflow as tf
 
+from tests import reference
 from tests.parity import FOLDER, recorded_config
 from tfbio.objectives import electra
 from tfbio.training import optimization
 from tfbio.training.gradients import apply_clipped
+
+TINY_BERT = reference.corpus("tiny_checkpoints/keras_bert_tf1")
+PAIR_KERNEL = "cls/seq_relationship/output_weights"
+
+
+def tensors(path):
+    reader = tf.train.load_checkpoint(path)
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def bert_with_averages_of_pairs(folder):
+    """Writes TINY_BERT with Adam's first averages of its pair head; returns prefix and tensors."""
+    theirs = tensors(str(TINY_BERT / "bert_model.ckpt"))
+    averages = np.random.default_rng(0).random(theirs[PAIR_KERNEL].shape, np.float32)
+    theirs[f"{PAIR_KERNEL}/adam_m"] = averages
+    prefix = str(folder / "bert_model.ckpt")
+    tf.raw_ops.SaveV2(
+        prefix=prefix,
+        tensor_names=list(theirs),
+        shape_and_slices=[""] * len(theirs),
+        tensors=list(theirs.values()),
+    )
+    return prefix, theirs
 
 
 def make():

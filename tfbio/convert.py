@@ -344,14 +344,17 @@ def _to_tfbio(source: str, target: str) -> None:
       UserError: settings are given and there is no such state, or the model cannot be converted.
     """
     from tfbio.export import conversion
-    from tfbio.weights import tensorflow1_checkpoint
+    from tfbio.weights import tensorflow1_checkpoint, tensorflow1_settings
 
     if tensorflow1_checkpoint.has_state(source):
         settings = None
         if _has_settings():
             overrides = flags.FLAGS["set"].value
             hparams = recipes.find_recipe(flags.FLAGS.hparams)
-            settings = config.load(PretrainingConfig, hparams, overrides)
+            # Without a file --set changes what the checkpoint tells of itself.
+            known = {} if hparams else tensorflow1_settings.read_settings(source)
+            of_checkpoint = tensorflow1_settings.config_values(known)
+            settings = config.load(PretrainingConfig, hparams, overrides, of_checkpoint)
         step = conversion.to_tfbio_with_optimizer(source, target, settings)
         print(f"{target}: run_pretraining.py with this --model_dir goes on at step {step}.")
         return

@@ -17,6 +17,7 @@ import dataclasses
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from tfbio.base import file_paths, json_files, messages
 from tfbio.base.config import ConfigError, build
@@ -131,9 +132,18 @@ def config_of(settings: dict) -> PretrainingConfig:
     Raises:
       ConfigError: a setting is out of range, or two do not go together.
     """
+    encoder = EncoderConfig(**settings["encoder"])
+    return PretrainingConfig(**config_values(settings) | {"encoder": encoder})
+
+
+def config_values(settings: dict) -> dict[str, Any]:
+    """Returns the settings of a TensorFlow 1 checkpoint that a `PretrainingConfig` has, by name.
+
+    Args:
+      settings: the result of `read_settings`.
+    """
     others = ("lower_case", "family")
-    values = {name: value for name, value in settings.items() if name not in others}
-    return PretrainingConfig(**values | {"encoder": EncoderConfig(**settings["encoder"])})
+    return {name: value for name, value in settings.items() if name not in others}
 
 
 def _encoder_shape(

@@ -59,9 +59,12 @@ def load(
     averages = f"{PAIR_HEAD}/output_weights/adam_m"
     left_out = averages in shapes_in(prefix) and not any(averages in x.names for x in named)
     if optimizer is not None and left_out:
+        lost = "the optimizer's averages of the classifier of sentence pairs are"
+        if getattr(model, "sentence_pair_head", None) is None:
+            lost = "the classifier of sentence pairs, and the optimizer's averages of it, are"
         messages.say(
-            f"{prefix}: the optimizer's averages of the classifier of sentence pairs are left out, "
-            "and it keeps its weights; --set sentence_pair_loss=true trains it, too."
+            f"{prefix}: {lost} left out; --set sentence_pair_head=true --set "
+            "sentence_pair_loss=true keep and train all of it."
         )
 
 

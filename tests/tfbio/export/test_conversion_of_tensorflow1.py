@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import shutil
 import sys
 
@@ -15,7 +16,7 @@ from tests import forked
 from tests.conftest import ROOT
 from tests.parity import FOLDER, Recording, recorded_config
 from tests.pretraining_runs import model_at_start
-from tests.tensorflow1 import copy_recording, make, train
+from tests.tensorflow1 import TINY_BERT, bert_with_averages_of_pairs, copy_recording, make, train
 from tfbio.base.manifests import read_manifest
 from tfbio.export import conversion
 from tfbio.objectives import electra
@@ -28,6 +29,30 @@ from tfbio.weights import (
     checkpoint_weights,
     tensorflow1_weights,
 )
+
+
+def test_the_settings_that_are_named_keep_the_pair_head(tmp_path):
+    def convert(target, *settings):
+        command = [sys.executable, "-m", "tfbio.convert", "--format=tfbio", *settings]
+        done = forked.run([*command, f"--from={prefix}", f"--to={tmp_path}/{target}"], cwd=ROOT)
+        assert done.returncode == 0, done.stderr
+        names = tf.train.load_checkpoint(f"{tmp_path}/{target}").get_variable_to_shape_map()
+        config = json.loads((tmp_path / target / "config.json").read_text())
+        return done.stdout, config, [name for name in names if "sentence_pair_head" in name]
+
+    prefix, _ = bert_with_averages_of_pairs(tmp_path)
+    for name in ("vocab.txt", "bert_config.json"):
+        shutil.copy(TINY_BERT / name, tmp_path)
+    said, config, head = convert("a")
+    assert "the optimizer's averages of the classifier of sentence pairs are left out" in said
+    assert head and not [name for name in head if ".OPTIMIZER_SLOT" in name]
+    named = re.findall("--set [a-z_]+=true", said)
+    said, kept, head = convert("b", *(x.replace(" ", "=") for x in named))
+    assert "left out" not in said and [name for name in head if ".OPTIMIZER_SLOT" in name]
+    assert kept == config | {"sentence_pair_loss": True}
+    said, _, head = convert("c", "--set=sentence_pair_head=false")
+    assert "the classifier of sentence pairs, and the optimizer's averages of it" in said
+    assert not head
 
 
 @pytest.mark.slow

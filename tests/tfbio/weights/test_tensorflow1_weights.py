@@ -8,10 +8,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import reference
 from tests.hugging_face import SHAPE
 from tests.parity import FOLDER, Recording, recorded_config
-from tests.tensorflow1 import hugging_face_bert, make, save_original, train
+from tests.tensorflow1 import (
+    PAIR_KERNEL,
+    TINY_BERT,
+    bert_with_averages_of_pairs,
+    hugging_face_bert,
+    make,
+    save_original,
+    tensors,
+    train,
+)
 from tfbio.base import storage
 from tfbio.base.errors import UserError
 from tfbio.export import conversion
@@ -32,11 +40,6 @@ from tfbio.weights import (
     tensorflow1_weights,
 )
 from tfbio.weights.tensorflow1_checkpoint import TensorFlow1Error
-
-
-def tensors(path):
-    reader = tf.train.load_checkpoint(path)
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
 def test_what_is_written_back_is_the_same_bit_for_bit(tmp_path):
@@ -108,9 +111,6 @@ def test_a_tied_generator_has_no_layers_of_its_own(tmp_path):
         np.testing.assert_array_equal(one, two)
 
 
-TINY_BERT = reference.corpus("tiny_checkpoints/keras_bert_tf1")
-
-
 def test_the_names_are_those_of_the_original_bert(tmp_path):
     """For what the other tests write are the names of a checkpoint of that code."""
     prefix = str(TINY_BERT / "bert_model.ckpt")
@@ -136,16 +136,7 @@ def test_the_names_are_those_of_the_original_bert(tmp_path):
 @pytest.mark.parametrize("trained", [False, True])
 def test_the_averages_of_the_pair_head_are_turned_as_its_weights(trained, tmp_path, capsys):
     """They have names and shapes of google-research/bert, or a line says that they are left out."""
-    theirs = tensors(str(TINY_BERT / "bert_model.ckpt"))
-    name = "cls/seq_relationship/output_weights"
-    theirs[f"{name}/adam_m"] = np.random.default_rng(0).random(theirs[name].shape, np.float32)
-    prefix = str(tmp_path / "bert_model.ckpt")
-    tf.raw_ops.SaveV2(
-        prefix=prefix,
-        tensor_names=list(theirs),
-        shape_and_slices=[""] * len(theirs),
-        tensors=list(theirs.values()),
-    )
+    prefix, theirs = bert_with_averages_of_pairs(tmp_path)
     read = checkpoint_settings.read_settings(str(TINY_BERT))
     settings = checkpoint_settings.pretraining_config(read)
     model = MaskedLanguageModel(dataclasses.replace(settings, sentence_pair_loss=trained))
@@ -155,9 +146,9 @@ def test_the_averages_of_the_pair_head_are_turned_as_its_weights(trained, tmp_pa
     left_out = "averages of the classifier of sentence pairs are left out"
     assert (left_out in said and "--set sentence_pair_loss=true" in said) == (not trained)
     kernel = next(x for x in model.sentence_pair_head.variables if x.shape[1:] == [2])
-    np.testing.assert_array_equal(kernel, theirs[name].T)
+    np.testing.assert_array_equal(kernel, theirs[PAIR_KERNEL].T)
     if trained:
-        expected = theirs[f"{name}/adam_m"].T
+        expected = theirs[f"{PAIR_KERNEL}/adam_m"].T
         np.testing.assert_array_equal(optimizer.get_slot(kernel, "m"), expected)
     tensorflow1_weights.load(prefix, model)
     assert not capsys.readouterr().out
