@@ -111,6 +111,7 @@ def main(argv: list[str]) -> None:
     """
     cli.no_arguments(argv)
     settings = config.load(PretrainingConfig, recipes.find_recipe(FLAGS.hparams), FLAGS.set)
+    settings.require_steps_in_all()
     _check_devices(settings)
     if FLAGS.dry_run:
         print(_estimate(settings))

@@ -64,6 +64,10 @@ TAUGHT = ("--teacher=tests", "--set=distillation.kl_weight=1", "--set=objective=
         (["--set=learning_rate=fast"], "learning_rate must be a number"),
         (["--dry_run", "--estimate_for=tpu"], "expected one of tpu-v2-8, tpu-v3-8"),
         (
+            ["--dry_run", "--set=final_sequence_length=512", "--set=num_train_steps=4"],
+            "one of the two phases has none of 4 steps",
+        ),
+        (
             ["--dry_run", "--hparams=base", "--set=gradient_clip_groups=1", "--mesh=1x2"],
             "masked language models only (objective=mlm): a run with objective=electra works on",
         ),

@@ -69,19 +69,27 @@ class PretrainingPhases:
             "for a run without a last phase",
         )
         steps = self.num_train_steps
-        if self.final_sequence_length:
-            require(
-                0 < self._switch < steps,
-                f"with final_phase_fraction {self.final_phase_fraction} one of the two phases has "
-                f"none of {steps} steps: give more num_train_steps, another fraction, or "
-                "final_sequence_length=0 for one phase",
-            )
         _require_steps("run.keep_checkpoints_at", self.run.keep_checkpoints_at, steps)
         _require_steps("corpus_switch_steps", self.corpus_switch_steps, steps - 1)
         require(
             not (self.corpus_switch_steps and self.final_sequence_length),
             "corpus_switch_steps does not go with final_sequence_length: train the last phase as a "
             "run of its own, with --init_checkpoint",
+        )
+
+    def require_steps_in_all(self) -> None:
+        """Checks that each phase of a run that begins has a step, and returns nothing.
+
+        A short run, to see whether a long one works, would else not try its long examples.
+
+        Raises:
+          ConfigError: one of the two phases has none.
+        """
+        require(
+            not self.final_sequence_length or 0 < self._switch < self.num_train_steps,
+            f"with final_phase_fraction {self.final_phase_fraction} one of the two phases has none "
+            f"of {self.num_train_steps} steps: give more num_train_steps, another fraction, or "
+            "final_sequence_length=0 for one phase",
         )
 
 
