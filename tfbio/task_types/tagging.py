@@ -355,10 +355,8 @@ class Tagging(WordType):
             )
         if not self.settings.label_all_tokens:
             said.append(
-                "Only the first token of a word has learnt its tag. For WordPiece, and words cut "
-                'at punctuation, give the pipeline of `transformers` aggregation_strategy="first". '
-                "Cut texts for other models into words (is_split_into_words=True), and read the "
-                "tag of each word's first token."
+                "Only the first token of a word has learnt its tag: read that one, as the code in "
+                "README.md does. The default strategy of the pipeline gives other entities."
             )
         return " ".join(said)
 
