@@ -23,20 +23,19 @@ import itertools
 import os
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.command import Parser, count, run
+from benchmarks.child_process import cost_of
+from benchmarks.command import PRECISIONS, Parser, count, run
 from data_prep.readers import input_files
 from tfbio.base import path_checks
 from tfbio.base.errors import UserError
 from tfbio.base.manifests import read_manifest
 
-ROOT = Path(__file__).resolve().parents[1]
 _FILES = 4
 _HEAD, _TAIL = "<PubmedArticleSet>\n", "</PubmedArticleSet>\n"
 
@@ -57,16 +56,21 @@ class Measured(NamedTuple):
     outputs: dict[str, str]
 
 
+def articles_of(path: str) -> Iterator[str]:
+    """Yields the XML of each article of a PubMed file."""
+    lines: list[str] = []
+    with gzip.open(path, "rt", encoding="utf-8") as stream:
+        for line in stream:
+            lines = [] if "<PubmedArticle>" in line else lines
+            lines.append(line)
+            if "</PubmedArticle>" in line:
+                yield "".join(lines)
+
+
 def articles() -> Iterator[str]:
     """Yields the XML of the shipped articles with an abstract, again and again."""
     for path in itertools.cycle(input_files.shipped_files(".xml.gz")):
-        lines: list[str] = []
-        with gzip.open(path, "rt", encoding="utf-8") as stream:
-            for line in stream:
-                lines = [] if "<PubmedArticle>" in line else lines
-                lines.append(line)
-                if "</PubmedArticle>" in line and any("<AbstractText" in each for each in lines):
-                    yield "".join(lines)
+        yield from (article for article in articles_of(path) if "<AbstractText" in article)
 
 
 def write_files(folder: Path, number: int, files: int) -> str:
@@ -91,16 +95,12 @@ def annotate(model: str, inputs: str, processes: int, precision: str) -> Measure
         command = [sys.executable, "-m", "tfbio", "predict", f"--model={model}"]
         command += [f"--input={inputs}", f"--output_dir={folder}/out", f"--processes={processes}"]
         command += ["--set", f"run.precision={precision}"]
-        process = subprocess.Popen(command, cwd=ROOT, stdout=said)
-        _, status, used = os.wait4(process.pid, 0)  # with what it waited for
-        if code := os.waitstatus_to_exitcode(status):
-            raise subprocess.CalledProcessError(code, command)
+        cost = cost_of(command, stdout=said)
         said.seek(0)
         rate = re.findall(r"([\d.,]+) documents/s$", said.read(), re.MULTILINE)[-1]
         shards = read_manifest(f"{folder}/out", "annotations").shards
-    seconds = used.ru_utime + used.ru_stime
     outputs = {shard.file: shard.sha256 for shard in shards}
-    return Measured(float(rate.replace(",", "")), seconds, used.ru_maxrss / 1024, outputs)
+    return Measured(float(rate.replace(",", "")), cost.cpu, cost.megabytes, outputs)
 
 
 def check_outputs(found: dict[tuple[str, int], list[Measured]]) -> None:
@@ -166,7 +166,7 @@ def main() -> None:
         raise UserError(f"--abstracts={flags.abstracts}: give more than {_FILES}.")
     path_checks.require_checkpoint("model", flags.model, takes_runs=True)
     model = os.path.abspath(flags.model)
-    ways = list(itertools.product(("float32", "bfloat16"), (1, 2, 4)))
+    ways = list(itertools.product(PRECISIONS, (1, 2, 4)))
     found: dict[tuple[str, int], list[Measured]] = {way: [] for way in ways}
     with tempfile.TemporaryDirectory() as folder:
         few = write_files(Path(folder, "start"), _FILES, _FILES)

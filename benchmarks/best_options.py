@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import dataclasses
 import gc
@@ -14,11 +15,12 @@ import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from benchmarks.engine_process import Engine
 from tfbio.base.errors import UserError
 
+T = TypeVar("T")
 _MIB = 1024  # of what Linux counts in KiB
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of glibc's malloc.h
 
@@ -115,6 +117,23 @@ def found_by(engine: Engine, name: str) -> list[Tried]:
     return tried
 
 
+def add_flags(parser: argparse.ArgumentParser, engines: Iterable[str]) -> None:
+    """Adds --compile, and the flags with which a benchmark starts its own engines.
+
+    Args:
+      parser: of the benchmark.
+      engines: their names.
+    """
+    parser.add_argument(
+        "--compile",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="try torch.compile (default: yes)",
+    )
+    parser.add_argument("--engine", choices=engines, help=argparse.SUPPRESS)
+    parser.add_argument("--options", help=argparse.SUPPRESS)
+
+
 def best_of(tried: Sequence[Tried]) -> Tried:
     """Returns the fastest one."""
     return max(tried, key=lambda each: each.rate)
@@ -182,6 +201,26 @@ def rotated(names: list[str], number: int) -> list[str]:
     """Returns the engines in the order of a round, in which another one is first each time."""
     first = number % len(names)
     return names[first:] + names[:first]
+
+
+def take_turns(
+    names: Iterable[str], rounds: int, measure: Callable[[str], T]
+) -> dict[str, list[T]]:
+    """Measures engines in turns, so that whatever else the machine does, it does to all.
+
+    Args:
+      names: of the engines. Each round begins with another one.
+      rounds: how often each is measured.
+      measure: measures the engine of a name once.
+
+    Returns:
+      For each engine what was measured, round by round.
+    """
+    measured: dict[str, list[T]] = {name: [] for name in names}
+    for number in range(rounds):
+        for name in rotated(list(measured), number):
+            measured[name].append(measure(name))
+    return measured
 
 
 def medians(rows: Sequence[Sequence[float]]) -> list[float]:

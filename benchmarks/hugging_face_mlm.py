@@ -21,21 +21,14 @@ class HuggingFaceMaskedLanguageModel(HuggingFaceStep):
     """An encoder with its heads and the optimizer, with tfbio's settings.
 
     Args:
-      config, encoder, bfloat16: see `HuggingFaceStep`.
-      attention: the implementation in `transformers`, "sdpa" or "eager".
+      config, encoder, **form: see `HuggingFaceStep`.
     """
 
-    def __init__(
-        self,
-        config: PretrainingConfig,
-        encoder: FastTokenizer,
-        bfloat16: bool = False,
-        attention: str = "sdpa",
-    ):
-        super().__init__(config, encoder, bfloat16)
+    def __init__(self, config: PretrainingConfig, encoder: FastTokenizer, **form: Any):
+        super().__init__(config, encoder, **form)
         family = family_of(config)
         settings = model_config(family, config.encoder, encoder.pad_id)
-        settings._attn_implementation = attention
+        settings._attn_implementation = self.attention
         if family == "Bert":
             self.model = transformers.BertForPreTraining(settings)
             self.body, self.words = self.model.bert, self.model.cls.predictions
@@ -126,8 +119,9 @@ def family_of(config: PretrainingConfig) -> str:
 def model_config(family: str, config: EncoderConfig, pad_id: int) -> transformers.PreTrainedConfig:
     """Returns the settings of an encoder under their names in `transformers`."""
     own: dict[str, float] = {}
-    if family == "Albert":
+    if family in ("Albert", "Electra"):
         own["embedding_size"] = config.embedding_size
+    if family == "Albert":
         own["classifier_dropout_prob"] = 0.0  # as in ALBERT's own code
     elif family == "Roberta":
         # Positions begin behind `pad_token_id`, which tfbio says by `position_offset`.

@@ -103,17 +103,17 @@ class Training:
         torch.manual_seed(0)
         tokenizer = load_fast_tokenizer(folder / "vocab.txt")
         config = shape.config(tokenizer.vocab_size)
-        own = (config, tokenizer, precision == "bfloat16", options.attention)
+        form = {"bfloat16": precision == "bfloat16", "attention": options.attention}
         teacher = shape.teacher_config(tokenizer.vocab_size)
         self._model: HuggingFaceStep
         if config.objective == "electra":
-            self._model = HuggingFaceElectra(*own)
+            self._model = HuggingFaceElectra(config, tokenizer, **form)
         elif teacher is not None:
-            self._model = HuggingFaceStudent(*own, teacher=teacher)
+            self._model = HuggingFaceStudent(config, tokenizer, teacher=teacher, **form)
         elif config.adversarial.weight:
-            self._model = HuggingFaceAdversarial(*own)
+            self._model = HuggingFaceAdversarial(config, tokenizer, **form)
         else:
-            self._model = HuggingFaceMaskedLanguageModel(*own)
+            self._model = HuggingFaceMaskedLanguageModel(config, tokenizer, **form)
         self._options, self._batch_size = options, shape.batch_size
         self._mask: np.ndarray | None = None
         self._others: list[np.ndarray] = []

@@ -32,13 +32,21 @@ class HuggingFaceStep(torch.nn.Module):
       config: all settings.
       encoder: the tokenizer, for its special tokens.
       bfloat16: whether the losses are computed under autocast to bfloat16.
+      attention: the implementation in `transformers`, "sdpa" or "eager".
     """
 
     special_ids: torch.Tensor
 
-    def __init__(self, config: PretrainingConfig, encoder: FastTokenizer, bfloat16: bool = False):
+    def __init__(
+        self,
+        config: PretrainingConfig,
+        encoder: FastTokenizer,
+        bfloat16: bool = False,
+        attention: str = "sdpa",
+    ):
         super().__init__()
         self.config, self.mask_id, self.autocasts = config, encoder.mask_id, bfloat16
+        self.attention = attention
         special_ids = torch.tensor([encoder.cls_id, encoder.sep_id, encoder.pad_id])
         self.register_buffer("special_ids", special_ids)
 

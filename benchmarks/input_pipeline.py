@@ -22,8 +22,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.command import Parser, count, run
-from benchmarks.engine_process import ROOT
+from benchmarks.child_process import ROOT
+from benchmarks.command import Parser, count, cpu_name, run
 from benchmarks.pretraining_shapes import prepare
 from tfbio.base import config
 from tfbio.base.errors import UsageError
@@ -34,13 +34,6 @@ from tfbio.training import devices
 
 TPU = "tpu-v3-8"
 HOSTS = 16
-
-
-def cpu_name() -> str:
-    """Returns the name that Linux gives this machine's processor."""
-    with open("/proc/cpuinfo", encoding="utf-8") as stream:
-        names = [line.partition(":")[2].strip() for line in stream if line.startswith("model name")]
-    return names[0] if names else "unknown"
 
 
 def sequences_per_core_second(

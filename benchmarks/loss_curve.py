@@ -21,10 +21,8 @@ another file of settings, `--set` takes any of them, and the examples may be pac
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import queue
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -34,6 +32,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from benchmarks import engine_process
+from benchmarks.child_process import ROOT
 from benchmarks.command import Parser, count, require, run
 from tfbio.base import config, file_paths
 from tfbio.base.errors import UsageError, UserError
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from tfbio.objectives.masking import MaskedBatch
     from tfbio.objectives.pretrainer import Pretrainer
 
-ROOT = Path(__file__).resolve().parents[1]
 # By --against the two engines.
 ENGINES = {
     "hugging_face": ("tfbio", "hugging_face"),
@@ -104,8 +103,6 @@ Train = Callable[[int], tuple[float, ...]]  # so many steps -> the mean of each 
 
 
 def tfbio_engine(settings: PretrainingConfig, examples: str) -> Train:
-    import tensorflow as tf
-
     from tfbio.training import distribution
     from tfbio.weights import hugging_face_settings, hugging_face_weights
 
@@ -117,18 +114,11 @@ def tfbio_engine(settings: PretrainingConfig, examples: str) -> Train:
     trainer.train_dataset = distribution.distribute_dataset(
         trainer.strategy, lambda _: batches(settings, examples)
     )
-
-    def train(steps: int) -> tuple[float, ...]:
-        output = trainer.train(tf.constant(steps))
-        return tuple(float(output[name]) for name in LOSSES)
-
-    return train
+    return training(trainer)
 
 
 def one_format(settings: PretrainingConfig, examples: str, precision: str) -> Train:
     """Returns tfbio's training in float32 or bfloat16, from the weights of the seed."""
-    import tensorflow as tf
-
     from tfbio.objectives.pretrainer import Pretrainer
     from tfbio.training import distribution
     from tfbio.training.precision import set_precision
@@ -138,6 +128,12 @@ def one_format(settings: PretrainingConfig, examples: str, precision: str) -> Tr
     encoder = load_fast_tokenizer(vocabularies.find_vocabulary(examples))
     trainer = Pretrainer(settings, encoder, strategy)
     trainer.train_dataset = batches(settings, examples)
+    return training(trainer)
+
+
+def training(trainer: Pretrainer) -> Train:
+    """Returns a function that takes steps of tfbio's trainer."""
+    import tensorflow as tf
 
     def train(steps: int) -> tuple[float, ...]:
         output = trainer.train(tf.constant(steps))
@@ -216,28 +212,20 @@ def serve(engine: str, settings: PretrainingConfig, examples: str) -> None:
         end = settings.num_train_steps * point // POINTS
         losses = train(end - step)
         step = end
-        print(json.dumps([step, *losses]), flush=True)
+        engine_process.tell([step, *losses])
 
 
 def curve(engine: str, seed: int, flags: argparse.Namespace) -> Iterator[list[float]]:
     """Yields [step, generator's loss, discriminator's loss] for every point of one run."""
-    command = [sys.executable, "-m", "benchmarks.loss_curve", "--engine", engine]
-    command += ["--seed", str(seed), "--examples", file_paths.absolute(flags.examples)]
-    command += ["--steps", str(flags.steps), "--batch_size", str(flags.batch_size)]
-    command += [f"--hparams={file_paths.absolute(flags.hparams)}"]
-    command += [f"--set={change}" for change in flags.set]
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"},
-    )
-    assert process.stdout is not None  # as asked above
-    for line in process.stdout:
-        yield json.loads(line)
-    if process.wait():
-        raise UserError(f"a run failed: {' '.join(command)}")
+    arguments = [f"--engine={engine}", f"--seed={seed}"]
+    arguments += [f"--examples={file_paths.absolute(flags.examples)}"]
+    arguments += [f"--hparams={file_paths.absolute(flags.hparams)}"]
+    arguments += [f"--steps={flags.steps}", f"--batch_size={flags.batch_size}"]
+    arguments += [f"--set={change}" for change in flags.set]
+    run = engine_process.Engine("benchmarks.loss_curve", *arguments)
+    yield from run.answers()
+    if code := run.process.returncode:
+        raise UserError(f"{engine}, seed {seed}: exit code {code}; see what it said above.")
 
 
 # --- The comparison ------------------------------------------------------------------------------

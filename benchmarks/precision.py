@@ -24,19 +24,18 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
 
+from benchmarks.child_process import ROOT
 from benchmarks.command import PRECISIONS, Parser, count, run
 from tfbio.base import config
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.text.fast_tokenizer import FastTokenizer
 from tfbio.training import cpu_bfloat16
 
-ROOT = Path(__file__).resolve().parents[1]
 # The values of ONEDNN_MAX_CPU_ISA; ALL is this CPU as it is.
 CPUS = ("AVX2", "AVX512_CORE", "AVX512_CORE_VNNI", "AVX512_CORE_BF16", "ALL")
 # For each shape the file of its settings, the length and the size of its batches.

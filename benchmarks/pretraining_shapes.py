@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import kept_folder
-from benchmarks.engine_process import ROOT
+from benchmarks.child_process import ROOT
 from tfbio.base import config
 from tfbio.objectives.pretraining_config import PretrainingConfig
 

@@ -19,15 +19,15 @@ import dataclasses
 import json
 import re
 from collections.abc import Callable
-from pathlib import Path
 
-from benchmarks.command import print_tables, run
+from benchmarks.child_process import ROOT
+from benchmarks.command import markdown_table, print_tables, run
 from tfbio.base import config
 from tfbio.objectives import objective_cost
 from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.planning import pretraining_cost, pretraining_cost_on_tpu
 
-HPARAMS = Path(__file__).resolve().parents[1] / "hparams"
+HPARAMS = ROOT / "hparams"
 # Those of biomedical papers, in the order of docs/recipes.md.
 RECIPES = (
     *("base", "base_phase2", "base_phase2_200k", "bioelectra_pmc", "bioelectra_pmc_2m"),
@@ -86,7 +86,7 @@ def values() -> list[str]:
             texts = [_cell(key, settings, sources) for key in keys]
             cells.append(", then ".join(text for text in texts if text))
         rows.append([f"`{name}`", *cells])
-    return _table(["recipe", *COLUMNS], rows)
+    return markdown_table(["recipe", *COLUMNS], rows)
 
 
 def _cell(key: str, settings: dict, sources: dict[str, str]) -> str:
@@ -112,7 +112,7 @@ def open_settings() -> list[str]:
         [", ".join(names), ", ".join(f"`{key}`" for key in keys) or "none"]
         for keys, names in recipes.items()
     ]
-    return _table(["recipe", "also open"], rows)
+    return markdown_table(["recipe", "also open"], rows)
 
 
 def costs() -> list[str]:
@@ -123,7 +123,8 @@ def costs() -> list[str]:
         ratio = pretraining_cost.computational_ratio(settings.last_step, settings.train_batch_size)
         row = [f"`{name}`", f"{objective_cost.parameters(settings).all / 1e6:.1f} M"]
         rows.append([*row, f"{ratio:.2f}", *(_hours(settings, tpu) for tpu in TPUS)])
-    return _table(["recipe", "parameters", "C", *(tpu[4:] for tpu in TPUS)], rows, right=1)
+    heads = ["recipe", "parameters", "C", *(tpu[4:] for tpu in TPUS)]
+    return markdown_table(heads, rows, right=range(1, len(heads)))
 
 
 def _hours(settings: PretrainingConfig, tpu: str) -> str:
@@ -140,21 +141,6 @@ def _hours(settings: PretrainingConfig, tpu: str) -> str:
 def _number(hours: float) -> str:
     """Returns hours with two digits at least."""
     return f"{hours:,.0f}" if hours >= 10 else f"{hours:.1f}"
-
-
-def _table(heads: list[str], rows: list[list[str]], right: int = 99) -> list[str]:
-    """Returns the lines of a table in Markdown.
-
-    Args:
-      heads: the headings.
-      rows: the cells of each row.
-      right: the first column whose cells stand on the right.
-    """
-    line = "|".join("---" if column < right else "--:" for column in range(len(heads)))
-    return [f"| {' | '.join(cells)} |" for cells in [heads]] + [
-        f"|{line}|",
-        *(f"| {' | '.join(cells)} |" for cells in rows),
-    ]
 
 
 TABLES: dict[str, Callable[[], list[str]]] = {

@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks.command import print_tables, run
+from benchmarks.command import PRECISIONS, markdown_table, print_tables, run
 from tfbio.base import config
 from tfbio.base.device_flags import MeshShape, parse_mesh
 from tfbio.models.encoder_config import EncoderConfig
@@ -82,10 +82,7 @@ def bytes_of_devices() -> list[str]:
             # As many parts as there are examples: one at a time.
             made = settings(name)
             alone = dataclasses.replace(made, train_batch_size=mesh.data)
-            single, half = (
-                mesh_cost.device_bytes(alone, mesh, precision)
-                for precision in ("float32", "bfloat16")
-            )
+            single, half = (mesh_cost.device_bytes(alone, mesh, x) for x in PRECISIONS)
             kept = single.parameters + single.gradients + single.slots
             numbers = (*single[:3], kept, single.activations, half.activations)
             cells = [f"{number / 1e9:.2f}" for number in numbers]
@@ -155,15 +152,10 @@ def _compiled_cells(made: PretrainingConfig, result: dict) -> list[str]:
 
 def _table(heads: list[str], rows: list[list[str]]) -> list[str]:
     """Returns the lines of a table in Markdown, whose numbers stand on the right."""
-    line = "|".join(
-        "--:" if all(_NUMBER.match(row[column]) for row in rows) else "---"
-        for column in range(len(heads))
-    )
-    return [
-        f"| {' | '.join(heads)} |",
-        f"|{line}|",
-        *(f"| {' | '.join(cells)} |" for cells in rows),
-    ]
+    right = {
+        column for column in range(len(heads)) if all(_NUMBER.match(row[column]) for row in rows)
+    }
+    return markdown_table(heads, rows, right)
 
 
 TABLES: dict[str, Callable[[], list[str]]] = {

@@ -28,13 +28,13 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 from sklearn.metrics import balanced_accuracy_score
 
+from benchmarks.child_process import ROOT
 from benchmarks.command import Parser, count, run
 from tfbio.base.errors import UserError
 from tfbio.base.example_records import LABELLED_OBJECTIVES, ExampleFormat
@@ -45,7 +45,6 @@ from tfbio.reporting import curves
 from tfbio.text import vocabularies
 from tfbio.text.fast_tokenizer import load_fast_tokenizer
 
-ROOT = Path(__file__).resolve().parents[1]
 # Beside those of the demo's encoder.
 SETTINGS = {
     "objective": "mlm",

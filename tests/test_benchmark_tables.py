@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from benchmarks import data_prep, finetuning, precision, sentences
-from benchmarks.data_prep import Cost
+from benchmarks.child_process import Cost
 from tfbio.task_types import task_table
 
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from benchmarks import serving
-from benchmarks.serving import Client, Done, Expected
+from benchmarks.serving_clients import Client, Done, Expected
 from tfbio.base.errors import UserError
 
 ENTITY = {"text": "aspirin", "label": "Chemical", "start": 0, "end": 7, "score": 0.9}
