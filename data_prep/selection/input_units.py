@@ -207,7 +207,7 @@ def _read(
         # last line of its text.
         if not isinstance(error, OSError) and not file_paths.is_remote(path):
             raise
-        why = " ".join(messages.reason(error).split())
+        why = messages.cut(" ".join(messages.reason(error).split()))
         raise DataError(
             f"{path} cannot be read now ({why}): run the same command again; it continues."
         ) from error

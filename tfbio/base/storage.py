@@ -294,16 +294,15 @@ def find(pattern: str) -> list[str]:
 
 def _matching(files: Any, pattern: str, kind: str) -> list[str]:
     """Returns the names of files ("file") or folders ("directory") that match, by listings."""
-    folder = os.path.dirname(pattern)
     if "**" in pattern:  # one listing of everything below
         found = files.glob(pattern, detail=True).values()
     elif not glob.has_magic(pattern):
         found = [files.info(pattern)]
     else:  # not `glob`, which passes over a folder that it cannot list
+        folder = os.path.dirname(pattern)
         folders = _matching(files, folder, "directory") if glob.has_magic(folder) else [folder]
-        listed = (info for name in folders for info in files.ls(name, detail=True))
-        # The whole name: a folder may be in its own list, too.
-        found = [info for info in listed if pathlib.PurePosixPath(info["name"]).match(pattern)]
+        listed = (x for name in folders for x in files.ls(name, detail=True))  # or `name` itself
+        found = [x for x in listed if pathlib.PurePosixPath(x["name"]).match(pattern)]
     # A file whose name ends in "/" only marks a folder.
     names = [info["name"] for info in found if info["type"] == kind]
     return [name.rstrip("/") for name in names if kind == "directory" or name[-1:] != "/"]

@@ -356,7 +356,8 @@ class Tagging(WordType):
         if not self.settings.label_all_tokens:
             said.append(
                 "Only the first token of a word has learnt its tag: read that one, as the code in "
-                "README.md does. The default strategy of the pipeline gives other entities."
+                "README.md does. The default strategy of the pipeline of `transformers` gives "
+                "other entities."
             )
         return " ".join(said)
 

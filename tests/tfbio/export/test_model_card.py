@@ -101,7 +101,7 @@ def test_the_tokens_of_both_phases_count(tmp_path):
     ("task_type", "labels", "changes", "said"),
     [
         ("tagging", ["O", "B-X", "I-X"], {"scheme": "BIOUL"}, "read U as B, and L as I."),
-        ("tagging", ["O", "B-X", "I-X"], {}, '`transformers` aggregation_strategy="first"'),
+        ("tagging", ["O", "B-X", "I-X"], {}, "Only the first token of a word has learnt its tag"),
         ("tagging", ["O", "B-X", "I-X"], {"label_all_tokens": True}, ""),
         ("token_multilabel", ["x", "y"], {}, "each label whose sigmoid is above 0.5"),
         ("classification", ["x", "y"], {}, ""),

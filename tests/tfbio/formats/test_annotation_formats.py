@@ -311,7 +311,7 @@ def test_first_bytes_tell_what_is_no_document_format(tmp_path):
     assert problems["e.nxml"] == f"{tmp_path / 'e.nxml'}: the file is empty."
     assert "f.xml.gz: the gzip data is damaged or cut short" in problems["f.xml.gz"]
     gone = document_formats.problem_of(str(tmp_path / "gone.xml"))
-    assert "gone.xml cannot be used: No such file" in gone
+    assert "gone.xml: it cannot be read (No such file" in gone
 
 
 def test_files_folders_and_globs(tmp_path):
