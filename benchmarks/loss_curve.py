@@ -222,9 +222,9 @@ def curve(engine: str, seed: int, flags: argparse.Namespace) -> Iterator[list[fl
     arguments += [f"--hparams={file_paths.absolute(flags.hparams)}"]
     arguments += [f"--steps={flags.steps}", f"--batch_size={flags.batch_size}"]
     arguments += [f"--set={change}" for change in flags.set]
-    run = engine_process.Engine("benchmarks.loss_curve", *arguments)
-    yield from run.answers()
-    if code := run.process.returncode:
+    trained = engine_process.Engine("benchmarks.loss_curve", *arguments)
+    yield from trained.answers()
+    if code := trained.process.returncode:
         raise UserError(f"{engine}, seed {seed}: exit code {code}; see what it said above.")
 
 
