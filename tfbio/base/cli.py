@@ -34,6 +34,8 @@ flags.disclaim_key_flags()
 _LONGEST_SENTENCE = 300
 # Whole numbers of flags and settings are below this, as TensorFlow and NumPy hold some in 32 bits.
 TOO_LARGE = 2**31
+# The packages whose errors the file systems of object stores raise.
+_OF_OBJECT_STORES = ("aiobotocore.", "aiohttp.", "botocore.", "gcsfs.", "google.auth.", "s3fs.")
 # Messages of the operating system on files. TensorFlow repeats them: then the user's disk is to
 # blame, and not TensorFlow.
 _OF_FILES = {
@@ -176,6 +178,11 @@ def _sentence_for(error: Exception) -> str | None:
     """Returns the line for an error that the user can fix, or None if it is a mistake of tfbio."""
     if isinstance(error, BrokenPipeError):
         return "what reads this command's output has ended: nothing more can be written to it."
+    if f"{type(error).__module__}.".startswith(_OF_OBJECT_STORES):
+        return (
+            f"an object store cannot be used now ({messages.reason(error)}): check its credentials "
+            "and the network, and run the same command again."
+        )
     if isinstance(error, OSError):
         return messages.of_os_error(error)
     if isinstance(error, ImportError):

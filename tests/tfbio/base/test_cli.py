@@ -227,6 +227,31 @@ def test_a_disk_that_is_full_for_tensorflow_is_a_sentence(capsys):
     )
 
 
+@pytest.mark.parametrize("module", ["botocore.exceptions", "gcsfs.retry", "google.auth.exceptions"])
+@pytest.mark.parametrize("base", [Exception, OSError])
+def test_an_error_of_an_object_stores_package_is_a_sentence(module, base, capsys):
+    error = type("NoCredentialsError", (base,), {"__module__": module})
+
+    def find():
+        raise error("Unable to locate\ncredentials")
+
+    assert cli.exit_code(find) == 1
+    assert capsys.readouterr().err == (
+        "error: an object store cannot be used now (Unable to locate credentials): check its "
+        "credentials and the network, and run the same command again.\n"
+    )
+
+
+def test_an_error_of_protobuf_is_not_one_of_an_object_store():
+    from google.protobuf.message import DecodeError
+
+    def parse():
+        raise DecodeError("x")
+
+    with pytest.raises(DecodeError):
+        cli.exit_code(parse)
+
+
 def test_an_error_of_tensorflow_that_is_no_file_is_raised():
     tf = pytest.importorskip("tensorflow")
     with pytest.raises(tf.errors.InvalidArgumentError):
