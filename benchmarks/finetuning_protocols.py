@@ -33,7 +33,7 @@ from pathlib import Path
 
 from scipy import stats
 
-from benchmarks import command, kept_folder
+from benchmarks import child_process, command, kept_folder
 from tfbio.base import path_checks, storage
 from tfbio.base.errors import UsageError
 from tfbio.task_types import task_table
@@ -78,7 +78,8 @@ def train(
     # An epoch has as many examples as there are windows: one or two of NCBI's sentences have two.
     examples = len(task_table.find(task, data_dir).examples(data_dir)["train"])
     output = Path(flags.work, path.stem)
-    line = [sys.executable, "run_finetuning.py", f"--task={task}", f"--data_dir={data_dir}"]
+    script = str(child_process.ROOT / "run_finetuning.py")
+    line = [sys.executable, script, f"--task={task}", f"--data_dir={data_dir}"]
     line += [f"--init_checkpoint={flags.model}", f"--output_dir={output}", *WAYS[way]]
     for setting in (
         f"sequence_length={LENGTH}",
