@@ -28,13 +28,18 @@ def bert_with_averages_of_pairs(folder):
     averages = np.random.default_rng(0).random(theirs[PAIR_KERNEL].shape, np.float32)
     theirs[f"{PAIR_KERNEL}/adam_m"] = averages
     prefix = str(folder / "bert_model.ckpt")
+    save(prefix, theirs)
+    return prefix, theirs
+
+
+def save(prefix, tensors):
+    """Writes tensors by name as a checkpoint of TensorFlow 1."""
     tf.raw_ops.SaveV2(
         prefix=prefix,
-        tensor_names=list(theirs),
-        shape_and_slices=[""] * len(theirs),
-        tensors=list(theirs.values()),
+        tensor_names=list(tensors),
+        shape_and_slices=[""] * len(tensors),
+        tensors=list(tensors.values()),
     )
-    return prefix, theirs
 
 
 def make():

@@ -37,9 +37,9 @@ HF_TOKEN or of `hf auth login`. `transformers` is another name of this format.
 
 tfbio: the folder of a run_pretraining.py run, with an optimizer that has taken no step. Pretraining
 and fine-tuning start from it (--init_checkpoint). A TensorFlow 1 checkpoint with the optimizer's
-averages becomes a --model_dir with which run_pretraining.py, given the same --hparams and --set,
-continues exactly where that code was. A fine-tuned model becomes the folder of a run_finetuning.py
-run, for --mode=predict and --init_checkpoint.
+averages becomes a --model_dir with which run_pretraining.py, given the `hparams.json` in it as
+--hparams, continues exactly where that code was. A fine-tuned model becomes the folder of a
+run_finetuning.py run, for --mode=predict and --init_checkpoint.
 
 original_electra: a checkpoint `model.ckpt-STEP` that google-research/electra's code trains on, with
 the optimizer's averages.
@@ -96,7 +96,7 @@ def define_flags() -> None:
         "hparams",
         "",
         "With --format=tfbio: the settings with which the run continues, as for "
-        "run_pretraining.py. Default, without --set: the checkpoint's shape, and the defaults.",
+        "run_pretraining.py. Default: what the checkpoint tells, such as its shape.",
     )
     flags.DEFINE_multi_string("set", [], "With --format=tfbio: changes one setting, name=value.")
     flags.DEFINE_integer(
@@ -343,20 +343,21 @@ def _to_tfbio(source: str, target: str) -> None:
     Raises:
       UserError: settings are given and there is no such state, or the model cannot be converted.
     """
-    from tfbio.export import conversion
+    from tfbio.export import conversion, reproduction
     from tfbio.weights import tensorflow1_checkpoint, tensorflow1_settings
 
     if tensorflow1_checkpoint.has_state(source):
-        settings = None
-        if _has_settings():
-            overrides = flags.FLAGS["set"].value
-            hparams = recipes.find_recipe(flags.FLAGS.hparams)
-            # Without a file --set changes what the checkpoint tells of itself.
-            known = {} if hparams else tensorflow1_settings.read_settings(source)
-            of_checkpoint = tensorflow1_settings.config_values(known)
-            settings = config.load(PretrainingConfig, hparams, overrides, of_checkpoint)
+        hparams = recipes.find_recipe(flags.FLAGS.hparams)
+        # Without a file --set changes what the checkpoint tells of itself.
+        known = {} if hparams else tensorflow1_settings.read_run(source)
+        settings = config.load(PretrainingConfig, hparams, flags.FLAGS["set"].value, known)
+        settings.require_steps_in_all()
         step = conversion.to_tfbio_with_optimizer(source, target, settings)
-        print(f"{target}: run_pretraining.py with this --model_dir goes on at step {step}.")
+        written = os.path.join(target, reproduction.FILE)
+        print(
+            f"{target}: run_pretraining.py with this --model_dir and --hparams={written} goes on "
+            f"at step {step}."
+        )
         return
     if _has_settings():
         raise UserError(

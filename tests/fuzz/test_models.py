@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from safetensors.numpy import load, save
 
 from tests.fuzz import damage, grammars, harness, models
+from tfbio.base import config
 from tfbio.export import conversion
 from tfbio.models import encoder
 from tfbio.objectives.electra import Electra
 from tfbio.objectives.masked_language_model import MaskedLanguageModel
+from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.text import vocabularies
 from tfbio.training import checkpointing
 from tfbio.weights import (
@@ -27,6 +29,7 @@ from tfbio.weights import (
     hugging_face_settings,
     same_model,
     tensorflow1_checkpoint,
+    tensorflow1_settings,
 )
 
 WORDS = ("0", "-1", "3", "16", "2000000000", "true", "null", '""', "gelu_new", "ckpt-1", "ckpt-9")
@@ -56,7 +59,8 @@ def goes_on(folder):
     source = _source(folder)
     if not tensorflow1_checkpoint.has_state(source):
         return None
-    step = conversion.to_tfbio_with_optimizer(source, str(folder / "run"))
+    settings = config.build(PretrainingConfig, tensorflow1_settings.read_run(source), source)
+    step = conversion.to_tfbio_with_optimizer(source, str(folder / "run"), settings)
     assert checkpointing.find_newest(str(folder / "run")).endswith(f"ckpt-{step}")
     return step
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tfbio.base import json_files, run_folders, storage
 from tfbio.base.errors import UserError
-from tfbio.export import comparison, model_card
+from tfbio.export import comparison, model_card, reproduction
 from tfbio.export.model_card import NOTHING_SAID, Publication
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives.electra import Electra
@@ -38,7 +38,6 @@ from tfbio.weights import (
     weight_names,
 )
 from tfbio.weights.checkpoint_source import Source, run_of, source_of
-from tfbio.weights.tensorflow1_checkpoint import TensorFlow1Error
 
 # The largest difference of an output after the result is read back. The weights are the same, bit
 # for bit, unless one layer is written as two that round a little (`weight_names.of_text_head`).
@@ -180,22 +179,19 @@ def to_tfbio(source: str, target: str) -> None:
     os.rename(unfinished, target)
 
 
-def to_tfbio_with_optimizer(
-    source: str, target: str, settings: PretrainingConfig | None = None
-) -> int:
+def to_tfbio_with_optimizer(source: str, target: str, settings: PretrainingConfig) -> int:
     """Converts a TensorFlow 1 checkpoint to a pretraining run that continues as that code would.
 
     Args:
       source: the prefix or folder of a checkpoint for which `tensorflow1_checkpoint.has_state` is
         true.
       target: the path of a new folder, the `--model_dir` of the run.
-      settings: the settings of the run; None: the checkpoint's shape, and defaults.
+      settings: the settings of the run; `hparams.json` in its folder has them for `--hparams`.
 
     Returns:
       The step that the run is at.
 
     Raises:
-      ConfigError: a setting in the checkpoint is out of range.
       TensorFlow1Error: the checkpoint is of another model or optimizer, or has no head.
       TokenizerError: the vocabulary is damaged, or its settings contradict it.
       VocabularyError: there is no vocabulary beside the checkpoint.
@@ -204,11 +200,6 @@ def to_tfbio_with_optimizer(
     prefix = tensorflow1_checkpoint.find_one(source)
     folder = os.path.dirname(prefix)
     vocab_file = vocabularies.find_vocabulary(folder)
-    if settings is None:
-        known = tensorflow1_settings.read_settings(source)
-        if "objective" not in known:
-            raise TensorFlow1Error(f"{prefix} has no head of pretraining, only an encoder.")
-        settings = tensorflow1_settings.config_of(known)
     tensorflow1_settings.require_adam(source, settings.optimizer)
     tensorflow1_settings.require_encoder(source, settings.encoder)
     model, optimizer = _new_model(settings), _new_optimizer()
@@ -221,6 +212,8 @@ def to_tfbio_with_optimizer(
     )
     unfinished = storage.unfinished_folder(target)
     _write_run(unfinished, written, model, optimizer, vocab_file, settings.run.keep_checkpoint_max)
+    hparams = os.path.join(unfinished, reproduction.FILE)
+    json_files.write(hparams, settings)
     _check(unfinished, model)
     os.rename(unfinished, target)
     return int(optimizer.iterations)

@@ -116,32 +116,33 @@ def read_generator(path: str) -> EncoderConfig | None:
       TokenizerError: there is no vocabulary beside the checkpoint that can be used.
     """
     settings = read_settings(path)
-    return None if settings.get("uniform_generator", True) else config_of(settings).generator
+    if settings.get("uniform_generator", True):
+        return None
+    return build(PretrainingConfig, _values(settings), path).generator
 
 
-def config_of(settings: dict) -> PretrainingConfig:
-    """Makes a `PretrainingConfig` of the settings that were read from a TensorFlow 1 checkpoint.
+def read_run(path: str) -> dict[str, Any]:
+    """Reads the settings of the pretraining run that a TensorFlow 1 checkpoint is of.
 
     Args:
-      settings: the result of `read_settings` for a model with a head of pretraining; settings that
-        are missing have their defaults.
+      path: the prefix of a checkpoint, or its folder.
 
     Returns:
-      The `PretrainingConfig`.
+      Name -> value, those of a `PretrainingConfig` that the checkpoint tells.
 
     Raises:
-      ConfigError: a setting is out of range, or two do not go together.
+      TensorFlow1Error: the model has no head of pretraining, or see `read_settings`.
+      TokenizerError: see `read_settings`.
     """
-    encoder = EncoderConfig(**settings["encoder"])
-    return PretrainingConfig(**config_values(settings) | {"encoder": encoder})
+    settings = read_settings(path)
+    if "objective" not in settings:
+        prefix = tensorflow1_checkpoint.find_one(path)
+        raise TensorFlow1Error(f"{prefix} has no head of pretraining, only an encoder.")
+    return _values(settings)
 
 
-def config_values(settings: dict) -> dict[str, Any]:
-    """Returns the settings of a TensorFlow 1 checkpoint that a `PretrainingConfig` has, by name.
-
-    Args:
-      settings: the result of `read_settings`.
-    """
+def _values(settings: dict) -> dict[str, Any]:
+    """Returns those of a checkpoint's settings that a `PretrainingConfig` has."""
     others = ("lower_case", "family")
     return {name: value for name, value in settings.items() if name not in others}
 

@@ -16,7 +16,14 @@ from tests import forked
 from tests.conftest import ROOT
 from tests.parity import FOLDER, Recording, recorded_config
 from tests.pretraining_runs import model_at_start
-from tests.tensorflow1 import TINY_BERT, bert_with_averages_of_pairs, copy_recording, make, train
+from tests.tensorflow1 import (
+    TINY_BERT,
+    bert_with_averages_of_pairs,
+    copy_recording,
+    make,
+    save,
+    train,
+)
 from tfbio.base.manifests import read_manifest
 from tfbio.export import conversion
 from tfbio.objectives import electra
@@ -31,10 +38,15 @@ from tfbio.weights import (
 )
 
 
+def command(source, target, *settings):
+    """Runs `tfbio convert --format=tfbio`."""
+    arguments = ["--format=tfbio", f"--from={source}", f"--to={target}", *settings]
+    return forked.run([sys.executable, "-m", "tfbio.convert", *arguments], cwd=ROOT)
+
+
 def test_the_settings_that_are_named_keep_the_pair_head(tmp_path):
     def convert(target, *settings):
-        command = [sys.executable, "-m", "tfbio.convert", "--format=tfbio", *settings]
-        done = forked.run([*command, f"--from={prefix}", f"--to={tmp_path}/{target}"], cwd=ROOT)
+        done = command(prefix, tmp_path / target, *settings)
         assert done.returncode == 0, done.stderr
         names = tf.train.load_checkpoint(f"{tmp_path}/{target}").get_variable_to_shape_map()
         config = json.loads((tmp_path / target / "config.json").read_text())
@@ -50,9 +62,30 @@ def test_the_settings_that_are_named_keep_the_pair_head(tmp_path):
     said, kept, head = convert("b", *(x.replace(" ", "=") for x in named))
     assert "left out" not in said and [name for name in head if ".OPTIMIZER_SLOT" in name]
     assert kept == config | {"sentence_pair_loss": True}
+    # What it said goes on: of the settings nothing is missing, only the examples.
+    flags = re.findall(r"--hparams=\S+", said)
+    script = [sys.executable, "run_pretraining.py", f"--model_dir={tmp_path}/b", *flags]
+    done = forked.run([*script, f"--examples={tmp_path}/no"], cwd=ROOT)
+    assert f"{tmp_path}/no" in done.stderr and "goes with" not in done.stderr
     said, _, head = convert("c", "--set=sentence_pair_head=false")
     assert "the classifier of sentence pairs, and the optimizer's averages of it" in said
     assert not head
+
+
+def test_what_is_no_run_to_go_on_is_refused_before_anything_is_written(tmp_path):
+    def refused(*settings):
+        done = command(tmp_path, tmp_path / "out", *settings)
+        assert done.returncode and not (tmp_path / "out").exists()
+        return done.stderr
+
+    for name in ("vocab.txt", "bert_config.json"):
+        shutil.copy(TINY_BERT / name, tmp_path)
+    phases = ("--set=num_train_steps=4", "--set=final_sequence_length=8")
+    prefix, theirs = bert_with_averages_of_pairs(tmp_path)
+    assert "one of the two phases has none of 4 steps" in refused(*phases)
+    without_head = {name: x for name, x in theirs.items() if not name.startswith("cls/")}
+    save(prefix, without_head)
+    assert "has no head of pretraining, only an encoder" in refused("--set=seed=1")
 
 
 @pytest.mark.slow

@@ -11,10 +11,12 @@ import tensorflow as tf
 
 from tests.parity import FOLDER, recorded_config
 from tests.tensorflow1 import copy_recording
+from tfbio.base import config
 from tfbio.base.errors import UserError
 from tfbio.export import conversion
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.objectives import electra
+from tfbio.objectives.pretraining_config import PretrainingConfig
 from tfbio.weights import (
     checkpoint_settings,
     checkpoint_source,
@@ -58,7 +60,8 @@ def test_a_run_of_a_cased_checkpoint_reads_text_as_it_is(tmp_path):
     folder = copy_recording(tmp_path / "electra", 4)
     text = (folder / "vocab.txt").read_text()
     (folder / "vocab.txt").write_text(re.sub("(?m)^[a-z]", lambda x: x[0].upper(), text))
-    conversion.to_tfbio_with_optimizer(str(folder), str(tmp_path / "run"))
+    settings = config.build(PretrainingConfig, tensorflow1_settings.read_run(str(folder)), "x")
+    conversion.to_tfbio_with_optimizer(str(folder), str(tmp_path / "run"), settings)
     assert checkpoint_settings.read_settings(str(tmp_path / "run"))["lower_case"] is False
 
 
