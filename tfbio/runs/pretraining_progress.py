@@ -16,6 +16,10 @@ from tfbio.objectives.pretraining_config import PretrainingConfig
 _CHANCE_AUC = 0.52
 
 
+# Without tqdm's own time and rate: a step of the last phase may take longer than those before.
+_BAR_FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
+
+
 class Progress:
     """The display of a pretraining run's progress, a bar on a terminal, else a line for each loop.
 
@@ -66,7 +70,9 @@ class Progress:
         self.step = self.first_step = int(self.global_step.numpy())
         self.start_time = self.time = time.monotonic()
         if sys.stderr.isatty() and not self.silent:
-            self.bar = tqdm.tqdm(total=self.total, initial=self.step, unit="step")
+            self.bar = tqdm.tqdm(
+                total=self.total, initial=self.step, unit="step", bar_format=_BAR_FORMAT
+            )
 
     def trained(self, output: dict) -> None:
         """Shows the progress of a pretraining run after a loop of steps, and adds figures of speed.
@@ -103,13 +109,16 @@ class Progress:
         )
         if "share_of_peak" in output:
             figures += f" | {100 * output['share_of_peak']:.0f} % of peak"
+        # By FLOPs, as a step of the last phase may take several times as long as one of the first.
+        done = objective_cost.run_flops(self.config, self.first_step, step)
+        to_do = objective_cost.run_flops(self.config, step)
+        left = datetime.timedelta(seconds=round((now - self.start_time) * to_do / done))
+        figures += f" | {left} left"
         if self.bar:
             self.bar.set_postfix_str(figures, refresh=False)
             self.bar.update(steps)
             return
-        rate = (step - self.first_step) / (now - self.start_time)
-        left = datetime.timedelta(seconds=round((self.total - step) / rate))
-        self._print(f"step {step}/{self.total} | {figures} | {left} left")
+        self._print(f"step {step}/{self.total} | {figures}")
 
     def evaluated(self, output: dict) -> None:
         """Prints a pretraining run's held-out figures, and after the warm-up warns of a collapse.

@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -56,6 +57,26 @@ def test_a_peak_that_is_not_known_is_left_out(line):
     text, output = line(peak=None)
     assert "peak" not in text and "tokens/s | 0:00:12 left" in text
     assert "share_of_peak" not in output
+
+
+def test_what_is_left_counts_how_much_longer_the_steps_of_the_last_phase_take(monkeypatch, capsys):
+    settings = PretrainingConfig(
+        sequence_length=128,
+        final_sequence_length=512,
+        final_phase_fraction=0.1,
+        num_train_steps=100,
+        num_warmup_steps=2,
+    )
+    monkeypatch.setattr(pretraining_progress, "time", at(iter([100.0, 140.0])))
+    step = tf.Variable(0, dtype=tf.int64)
+    progress = Progress(settings, step, frequencies_loss=6.0)
+    progress.start()
+    step.assign(80)
+    progress.trained({"loss": 2.5, "tokens": 36_000.0, "skipped_steps": 0})
+    short, long = (objective_cost.example_flops(settings, length) for length in (128, 512))
+    seconds = 5 + 5 * long / short  # half a second each until step 90
+    assert 25 < seconds < 60
+    assert f"| 0:00:{seconds:02.0f} left" in capsys.readouterr().out
 
 
 def test_a_share_above_the_whole_peak_is_left_out(settings, line):
@@ -130,4 +151,5 @@ def test_a_terminal_has_a_bar_from_the_step_on_at_which_the_run_continues(
     progress.trained({"loss": 2.5, "tokens": 36_000.0, "skipped_steps": 0})
     progress.close()
     assert "20/50" in terminal.getvalue() and "loss 2.500" in terminal.getvalue()
+    assert re.search(r"\| \d+:\d\d:\d\d left\]", terminal.getvalue())
     assert "step 20" not in capsys.readouterr().out
