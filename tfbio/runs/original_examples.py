@@ -83,6 +83,11 @@ def find(files: list[str], vocab_size: int) -> tuple[str, Manifest]:
             "that the examples were made with."
         )
     tokens = wordpiece.read_vocab(vocab)
+    if len(tokens) > vocab_size:
+        raise DataError(
+            f"{vocab} has {len(tokens)} tokens, and the settings say {vocab_size}: give --set "
+            f"encoder.vocab_size={len(tokens)}."
+        )
     settings = {
         "sequence_length": len(example["input_ids"]),
         "vocab_size": vocab_size,

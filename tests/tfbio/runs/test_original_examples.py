@@ -79,6 +79,8 @@ def test_bad_examples_of_the_original_code_are_refused(original, tmp_path):
 
     with pytest.raises(DataError, match=r"has token \d+: give its size"):
         find(original, 7)
+    with pytest.raises(DataError, match=r"vocab.txt has \d+ tokens, and the settings say 60: give"):
+        find(original, 60)
     with pytest.raises(DataError, match="no file matches"):
         find(tmp_path / "*.tfrecord")
     with pytest.raises(DataError, match=r"has no manifest.json"):
