@@ -325,7 +325,11 @@ def _train_phase(
     phase_start: int,
     phase_end: int,
 ) -> int:
-    """Trains on one folder of examples from `step` to `phase_end`; returns the steps done."""
+    """Trains on one folder of examples from `step` to `phase_end`; returns the steps done.
+
+    Raises:
+      DataError: a shard was damaged after the run began.
+    """
     config, strategy = pretrainer.config, pretrainer.strategy
     steps = step - phase_start, phase_end - phase_start
 
@@ -344,7 +348,11 @@ def _train_phase(
     pretrainer.eval_dataset = distribution.distribute_dataset(strategy, held_out)
     # A loop ends with the last step of the generator alone.
     stops = (config.generator_warmup_steps,)
-    return trainer.fit(step, phase_end, pretrainer.train, pretrainer.evaluate, stops)
+    try:
+        return trainer.fit(step, phase_end, pretrainer.train, pretrainer.evaluate, stops)
+    except tf.errors.DataLossError:
+        verify(folder, manifest, full=True)  # it names the shard
+        raise
 
 
 def _end_if_many_are_skipped(
@@ -366,7 +374,8 @@ def _end_if_many_are_skipped(
     raise UserError(
         f"{skipped} steps gave gradients that are not finite; the batch of the last is saved "
         f"in {saved}: try{' run.precision=float32 or' if in_bfloat16 else ''}, with another "
-        "--model_dir, a lower learning_rate or a longer warm-up."
+        "--model_dir, a lower learning_rate or a longer warm-up; if they are few among many, the "
+        "same command goes on, and counts anew."
     )
 
 

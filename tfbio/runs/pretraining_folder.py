@@ -196,10 +196,10 @@ def _require_same_settings(before: dict, settings: dict, model_dir: str) -> None
         if wanted > had:
             # Each of its steps had another learning rate than in a run of so many steps.
             raise UserError(
-                f"{model_dir} holds a run of {had} steps, whose learning rate falls to 0 until "
-                f"then: let it end, and train on with --init_checkpoint={model_dir}, --set "
-                f"num_train_steps={wanted - had}, another --set seed=N, by which it reads the "
-                "examples in another order and with other masks, and another --model_dir."
+                f"the learning rate of this run falls to 0 at its step {had}: let it end, and "
+                f"train on with --set num_train_steps={wanted - had}, another --set seed=N (for "
+                "another order of the examples), another --model_dir, and "
+                f"--init_checkpoint={model_dir}."
             )
     if differing:
         name = min(differing)

@@ -168,9 +168,11 @@ def interruptions(strategy: tf.distribute.Strategy) -> Iterator[None]:
         if not isinstance(error, _LOST) and not any(words in str(error) for words in _RESTARTED):
             raise
         if isinstance(strategy, tf.distribute.TPUStrategy):
+            # Whole, on a line of its own: that of an error is cut.
+            messages.say(shlex.join(sys.orig_argv))
             raise Interrupted(
-                f"the TPU was lost ({_reason(error)}): when there is one again, the same command "
-                f"continues from the newest checkpoint: {shlex.join(sys.orig_argv)}"
+                f"the TPU was lost ({_reason(error)}): when there is one again, the same command, "
+                "which is printed above, continues from the newest checkpoint."
             ) from error
         if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
             raise Interrupted(

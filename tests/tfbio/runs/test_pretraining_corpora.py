@@ -75,6 +75,22 @@ def damage(folder, shard):
     (folder / shard.file).write_bytes(data)
 
 
+def test_a_shard_that_is_damaged_after_the_run_began_is_named(shallow, folders, cpu, tmp_path):
+    folder, model_dir = tmp_path / "examples", str(tmp_path / "model")
+    shutil.copytree(folders[0], folder)
+    (shard, *_) = read_manifest(folder, "examples").shards_of("heldout")
+
+    def train(stop):
+        run = dataclasses.replace(shallow.run, stop_at_step=stop, num_eval_batches=1_000)
+        settings = dataclasses.replace(shallow, objective="mlm", run=run)
+        pretraining.pretrain(settings, [str(folder)], model_dir, cpu)
+
+    train(stop=2)
+    damage(folder, shard)
+    with pytest.raises(DataError, match=f"{shard.file} is damaged"):
+        train(stop=4)
+
+
 def test_the_corpus_changes_and_all_else_goes_on(finished, changing, folders, cpu, tmp_path):
     folder, read = finished
     first, second = folders

@@ -39,7 +39,10 @@ def test_steps_that_are_not_finite_are_counted_and_end_the_run(
         pretraining.pretrain(mad, [str(examples_folder)], str(tmp_path / "model"), strategy)
     assert "warning: 2 of the last 2 steps were skipped" in capsys.readouterr().out
     (saved,) = (tmp_path / "model").glob("skipped_step_*.npz")
-    remedy = "try, with another --model_dir, a lower learning_rate or a longer warm-up."
+    remedy = (
+        "try, with another --model_dir, a lower learning_rate or a longer warm-up; if they are few "
+        "among many, the same command goes on, and counts anew."
+    )
     assert str(raised.value).endswith(f"in {saved}: {remedy}")
     step = int(saved.stem.rsplit("_", 1)[1])
     manifest = read_manifest(examples_folder, "examples")

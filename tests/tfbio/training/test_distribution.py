@@ -301,13 +301,16 @@ def test_a_step_on_a_tpu_takes_no_other_shape(pod, pretrained, examples_folder, 
         tf.errors.InvalidArgumentError(None, None, "Unable to find a context_id matching 7"),
     ],
 )
-def test_a_tpu_that_is_lost_ends_with_the_command_that_goes_on(pod, cpu, monkeypatch, error):
-    monkeypatch.setattr(sys, "orig_argv", ["python", "run.py", "--hparams={'a': 1}"])
+def test_a_tpu_that_is_lost_ends_with_the_command_that_goes_on(
+    pod, cpu, monkeypatch, error, capsys
+):
+    # The line of an error would be cut.
+    monkeypatch.setattr(sys, "orig_argv", ["python", "run.py", "--hparams={'a': 1}", "x" * 400])
     with pytest.raises(Interrupted) as raised, distribution.interruptions(pod):
         raise error
     said = str(raised.value)
     assert str(error).splitlines()[0] in said and "\n" not in said
-    assert said.endswith(shlex.join(sys.orig_argv))
+    assert capsys.readouterr().out == f"{shlex.join(sys.orig_argv)}\n"
     assert raised.value.exit_code == 75
     with pytest.raises(type(error)), distribution.interruptions(cpu):
         raise error
