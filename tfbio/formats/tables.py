@@ -285,7 +285,10 @@ def _label_problem(
         if not name or name != name.strip():
             return f"expected a label (with no blank around it), found {name!r:.60}"
         if labels is not None and name not in labels:
-            return f"the label {name!r:.60} {is_none_of(labels)}"
+            parts = [part.strip() for part in re.split("[;,]", name)]
+            are_labels = kind == "labels" and set(parts) <= set(labels)
+            remedy = f": write bars, {'|'.join(parts)!r:.60}" if are_labels else ""
+            return f"the label {name!r:.60} {is_none_of(labels)}{remedy}"
     return f"a label stands twice in {cell!r:.60}" if len(set(names)) < len(names) else ""
 
 

@@ -44,8 +44,18 @@ if TYPE_CHECKING:
 
 def _read_tags(path: str, labels: Sequence[str] | None) -> list[TaggedSentence]:
     """Reads tagged words, of the types that have a B among the labels; see `OwnTask.read`."""
-    entity_types = None if labels is None else [tag[2:] for tag in labels if tag[0] == "B"]
-    return tagged_words.read(path, entity_types)
+    if labels is None:
+        return tagged_words.read(path)
+    entity_types = [tag[2:] for tag in labels if tag[0] == "B"]
+    sentences = tagged_words.read(path, entity_types)
+    if len(entity_types) > 1 or not entity_types[0]:
+        return sentences
+    # The file may leave the only type out, which the training file has.
+    typed = {tag[0]: tag for tag in labels}
+    return [
+        dataclasses.replace(sentence, tags=tuple(typed[tag[0]] for tag in sentence.tags))
+        for sentence in sentences
+    ]
 
 
 def _score_tags(labels: Sequence[str]) -> Score:
@@ -355,9 +365,9 @@ class Tagging(WordType):
             )
         if not self.settings.label_all_tokens:
             said.append(
-                "Only the first token of a word has learnt its tag: read that one, as the code in "
-                "README.md does. The default strategy of the pipeline of `transformers` gives "
-                "other entities."
+                "Only the first token of a word has learnt its tag: read that one, which the "
+                "encoding's `word_ids()` tells. The default strategy of the pipeline of "
+                "`transformers` gives other entities."
             )
         return " ".join(said)
 

@@ -220,6 +220,7 @@ SWAPPED = "".join(f"{'yes' if i % 2 else 'no'}\tText {i}.\n" for i in range(12))
         (read_own_scores, "1\tA\n", r"line 1: expected a number, .* to stand in column 1\)"),
         (read_own_many, "A\ta||b\n", r"line 1: expected a label .* found ''"),
         (read_own_many, "A\ta|c\n", r"line 1: the label 'c' is none of"),
+        (read_own_many, "A\ta,b\n", r"line 1: the label 'a,b' .*: write bars, 'a\|b'"),
         (read_own_many, "A\ta|a\n", r"line 1: a label stands twice in 'a\|a'"),
         (read_own_many, "a|b\tA\n", r"line 1: the label 'A' is none of.* to stand in column 1\)"),
         (
