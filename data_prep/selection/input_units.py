@@ -37,7 +37,7 @@ from data_prep.selection import (
 from data_prep.selection.unit_files import EXCLUSION, UNITS_OF_INPUT
 from tfbio.base import file_paths, messages, storage
 from tfbio.base.document_records import Document
-from tfbio.base.errors import DataError, UserError
+from tfbio.base.errors import DataError, UserError, is_of_object_store
 from tfbio.base.shards import write_shard
 from tfbio.formats import safe_xml
 
@@ -203,13 +203,12 @@ def _read(
     except UserError:
         raise
     except Exception as error:
-        # The packages of object stores have errors of their own. A worker's error is known by the
-        # last line of its text.
-        if not isinstance(error, OSError) and not file_paths.is_remote(path):
+        if not isinstance(error, OSError) and not is_of_object_store(error):
             raise
-        why = messages.cut(" ".join(messages.reason(error).split()))
+        # A worker's error is known by the last line of its text.
         raise DataError(
-            f"{path} cannot be read now ({why}): run the same command again; it continues."
+            f"{path} cannot be read now ({messages.reason(error)}): run the same command again, "
+            "which continues, or leave the file out."
         ) from error
 
 

@@ -24,7 +24,7 @@ from absl import app, flags, logging
 
 from tfbio.base import console, extras, idle_packages, messages, signals
 from tfbio.base.ctrl_c import answering_ctrl_c, interrupted
-from tfbio.base.errors import UsageError, UserError
+from tfbio.base.errors import UsageError, UserError, is_of_object_store
 from tfbio.base.messages import print_last
 
 # The flags defined here belong to the command that asks for them, and its --help shows them.
@@ -34,8 +34,6 @@ flags.disclaim_key_flags()
 _LONGEST_SENTENCE = 300
 # Whole numbers of flags and settings are below this, as TensorFlow and NumPy hold some in 32 bits.
 TOO_LARGE = 2**31
-# The packages whose errors the file systems of object stores raise.
-_OF_OBJECT_STORES = ("aiobotocore.", "aiohttp.", "botocore.", "gcsfs.", "google.auth.", "s3fs.")
 # Messages of the operating system on files. TensorFlow repeats them: then the user's disk is to
 # blame, and not TensorFlow.
 _OF_FILES = {
@@ -178,7 +176,7 @@ def _sentence_for(error: Exception) -> str | None:
     """Returns the line for an error that the user can fix, or None if it is a mistake of tfbio."""
     if isinstance(error, BrokenPipeError):
         return "what reads this command's output has ended: nothing more can be written to it."
-    if f"{type(error).__module__}.".startswith(_OF_OBJECT_STORES):
+    if is_of_object_store(error):
         return (
             f"an object store cannot be used now ({messages.reason(error)}): check its credentials "
             "and the network, and run the same command again."

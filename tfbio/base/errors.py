@@ -38,3 +38,28 @@ class DataError(UserError):
 
     It is a `UserError`, so a command ends with exit code 1.
     """
+
+
+# The packages whose errors the file systems of object stores raise.
+_OF_OBJECT_STORES = (
+    "adlfs.",
+    "aiobotocore.",
+    "aiohttp.",
+    "azure.",
+    "botocore.",
+    "gcsfs.",
+    "google.auth.",
+    "s3fs.",
+)
+
+
+def is_of_object_store(error: Exception) -> bool:
+    """Returns True if an error that is no `UserError` comes from the packages of an object store.
+
+    These have classes of their own, many of which are no OSErrors: credentials are missing or have
+    expired, or the network or the store fails.
+
+    Args:
+      error: the error.
+    """
+    return f"{type(error).__module__}.".startswith(_OF_OBJECT_STORES)

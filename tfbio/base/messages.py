@@ -103,7 +103,8 @@ def reason(error: Exception) -> str:
     """Returns why a file in storage could not be read or written, as a few words for a user.
 
     Examples are "No such file or directory", "it is not text in UTF-8" and "it lacks x" (of a
-    KeyError). An error without such words gives its text, or else the name of its class.
+    KeyError). An error without such words gives its text, as one line that is cut if it is long, or
+    else the name of its class.
 
     Args:
       error: the error of reading, parsing or writing the file.
@@ -118,7 +119,7 @@ def reason(error: Exception) -> str:
         return f"it lacks {error.args[0]}"
     if isinstance(error, (TypeError, AttributeError)):
         return "its parts are not those expected"
-    return str(error) or type(error).__name__
+    return cut(" ".join(str(error).split()) or type(error).__name__)
 
 
 def of_os_error(error: OSError) -> str:

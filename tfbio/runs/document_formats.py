@@ -114,7 +114,7 @@ def read(path: str, left_out: list[str] | None = None) -> Iterator[Document]:
       with their offsets in characters.
 
     Raises:
-      FormatError: the file is not in the format that its ending names.
+      FormatError: the file is not in the format that its ending names, or XML cannot be read.
       TaskFileError: a file of text cannot be read.
     """
     ending = _ending(path)

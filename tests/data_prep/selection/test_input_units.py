@@ -65,6 +65,8 @@ def test_an_input_that_cannot_be_read_now_gets_no_note(tmp_path, monkeypatch, fi
 class HttpError(Exception):
     """Stands for the errors of gcsfs and aiohttp, which are no OSErrors."""
 
+    __module__ = "gcsfs.retry"
+
 
 @pytest.mark.parametrize("error", [HttpError("503:\nbusy"), OSError("Forbidden: a.xml\nquota")])
 def test_an_object_store_that_fails_is_named_in_one_line(tmp_path, monkeypatch, error):
@@ -78,6 +80,16 @@ def test_an_object_store_that_fails_is_named_in_one_line(tmp_path, monkeypatch, 
     why = str(error).replace("\n", " ")
     assert f"memory://bucket/a.xml cannot be read now ({why}): run" in str(raised.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_mistake_in_tfbio_is_not_taken_for_an_object_store_that_fails(tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise KeyError("x")
+
+    monkeypatch.setattr(texts, "read", fail)
+    reader = input_units.Reader(str(tmp_path), articles.Selection(), "", 100, max_articles=0)
+    with pytest.raises(KeyError):
+        list(input_units.read_input((0, [b"memory://bucket/a.xml"]), reader, 1))
 
 
 @pytest.mark.parametrize(

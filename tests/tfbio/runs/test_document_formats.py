@@ -32,15 +32,22 @@ def test_a_title_with_a_greater_sign_is_one_heading(tmp_path):
     assert document.text == "Risk\nAge > 60\nFirst.\nBMI > 25 kg\nSecond."
 
 
-def test_xml_that_a_disk_does_not_give_is_named(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (OSError(errno.EIO, os.strerror(errno.EIO)), "Input/output error"),
+        (OSError("Forbidden: a.xml\nquota exceeded"), "Forbidden: a.xml quota exceeded"),
+    ],
+)
+def test_xml_that_a_disk_or_a_store_does_not_give_is_named(tmp_path, monkeypatch, error, why):
     def fail(_):
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
+        raise error
 
     (tmp_path / "a.xml").write_text("<PubmedArticleSet/>")
     path = str(tmp_path / "a.xml")
     monkeypatch.setattr(safe_xml, "first_element", fail)
-    assert document_formats.problem_of(path) == f"{path}: it cannot be read (Input/output error)."
-    with pytest.raises(FormatError, match=r"a\.xml: it cannot be read \(Input/output error\)"):
+    assert document_formats.problem_of(path) == f"{path}: it cannot be read ({why})."
+    with pytest.raises(FormatError, match=rf"a\.xml: it cannot be read \({why}\)"):
         list(document_formats.read(path))
 
 
