@@ -9,8 +9,8 @@ are as many of each.
 
 The first table has a line for each run, with what it reaches on held-out articles: the loss of
 masked tokens, how far it is below that of a model that knows only the training split's word
-frequencies, and the balanced accuracy on pairs. The second table has the mean accuracy over the
-seeds.
+frequencies, and the balanced accuracy on pairs, with its interval over the held-out examples. The
+second table has the mean accuracy over the seeds, with its interval over examples and seeds.
 
 All masked tokens become [MASK]. By default 15 % of them stay as they are, and a model that copies
 these is 15 % better than word frequencies before it has learned anything else.
@@ -240,10 +240,15 @@ def runs(flags: argparse.Namespace) -> Iterator[tuple[str, int, Scores]]:
             yield labels, seed, train(folder, model_dir, seed, flags)
 
 
+def limits(mean: float, half_width: float) -> str:
+    """Formats an interval."""
+    return f"{mean - half_width:.4f} to {mean + half_width:.4f}"
+
+
 def verdict(mean: float, half_width: float) -> str:
     """Says on which side of chance an interval lies."""
     if abs(mean - 0.5) <= half_width:
-        return "at chance"
+        return "may be chance"
     return "above chance" if mean > 0.5 else "below chance"
 
 
@@ -277,21 +282,25 @@ def main() -> None:
         f"{frequencies:.3f} nats, and the lengths of the segments alone a balanced accuracy of "
         f"{accuracy_of_lengths(training, heldout):.3f}.\n"
     )
-    print("| labels | seed | loss of words | below frequencies | balanced accuracy |")
+    print(
+        "| labels | seed | loss of words | below frequencies | balanced accuracy, 95 % interval |"
+    )
     print("|---|--:|--:|--:|--:|")
     accuracies: dict[str, list[float]] = {}
     for name, seed, scores in runs(flags):
         below = frequencies - scores.loss
+        _, half_width = interval([scores.accuracy], labels)
         print(
-            f"| {name} | {seed} | {scores.loss:.3f} | {below:.3f} | {scores.accuracy:.4f} |",
+            f"| {name} | {seed} | {scores.loss:.3f} | {below:.3f} | {scores.accuracy:.4f}, "
+            f"{limits(scores.accuracy, half_width)} |",
             flush=True,
         )
         accuracies.setdefault(name, []).append(scores.accuracy)
     print("\n| labels | mean balanced accuracy | 95 % interval | |\n|---|--:|---|---|")
     for name, of_seeds in accuracies.items():
         mean, half_width = interval(of_seeds, labels)
-        limits = f"{mean - half_width:.4f} to {mean + half_width:.4f}"
-        print(f"| {name} | {mean:.4f} | {limits} | {verdict(mean, half_width)} |")
+        where = f"{limits(mean, half_width)} | {verdict(mean, half_width)}"
+        print(f"| {name} | {mean:.4f} | {where} |")
 
 
 if __name__ == "__main__":

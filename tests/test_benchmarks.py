@@ -321,7 +321,7 @@ def test_the_interval_of_sentence_pairs_is_that_of_both_kinds_of_chance():
 
 @pytest.mark.parametrize(
     "mean, half_width, said",
-    [(0.52, 0.01, "above"), (0.52, 0.03, "at"), (0.49, 0.03, "at"), (0.49, 0.005, "below")],
+    [(0.52, 0.01, "above"), (0.52, 0.03, "may be"), (0.49, 0.03, "may be"), (0.49, 0.005, "below")],
 )
 def test_a_verdict_says_where_chance_lies(mean, half_width, said):
     assert sentence_pairs.verdict(mean, half_width) == f"{said} chance"
