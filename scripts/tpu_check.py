@@ -119,7 +119,7 @@ def main(argv: list[str]) -> None:
     meshes = {tpu: _mesh(tpu) for tpu in FLAGS.tpu}
     recipes = {x: config.load(PretrainingConfig, x, FLAGS.set) for x in FLAGS.hparams}
     for hparams, recipe in recipes.items():
-        if FLAGS.phase > len(list(recipe.phases())):
+        if FLAGS.phase > len(recipe.phases()):
             raise errors.UsageError(
                 f"--phase={FLAGS.phase}: --hparams={hparams} has one phase: leave --phase out."
             )
@@ -134,8 +134,9 @@ def main(argv: list[str]) -> None:
         print(line(name, tpu, _compiled(settings, tpu, parts=1)), flush=True)
     for hparams, recipe in recipes.items():
         name = "inline" if hparams.lstrip().startswith("{") else Path(hparams).stem
-        for number, (length, _) in enumerate(recipe.phases(), start=1):
+        for number, phase in enumerate(recipe.phases(), start=1):
             if FLAGS.phase in (0, number):
+                length = phase.sequence_length
                 for tpu in FLAGS.tpu:
                     result = check(recipe, length, tpu, FLAGS.batch_per_core, meshes[tpu])
                     print(line(f"{name}, {length}", tpu, result), flush=True)

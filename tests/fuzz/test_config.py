@@ -64,8 +64,9 @@ def reads(folder):
         # What a run makes of them.
         if settings.has_generator:
             assert settings.generator.hidden_size > 0
-        ends = [end for _, end in settings.phases()]
-        assert ends[-1] == settings.last_step and min(ends) >= 0
+        phases = settings.phases()
+        assert phases[0].start == 0 and phases[-1].end == settings.last_step
+        assert all(phase.steps >= 0 for phase in phases)
         assert settings.max_predictions(settings.sequence_length) <= settings.sequence_length
     for name, value in _numbers(settings):
         assert math.isfinite(value) and value >= 0, (name, value)

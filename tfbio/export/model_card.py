@@ -221,13 +221,13 @@ def _of_run(source: str, settings: dict) -> Iterator[str]:
     steps = _step(source)
     yield from ["", "## Pretraining", ""]
     yield f"{steps:,} of {config.num_train_steps:,} steps of {config.train_batch_size:,} examples."
-    data, seen, first = settings["data"], 0.0, 0
-    for (length, last), name in zip(config.phases(), config.phase_names(), strict=True):
-        here = max(0, min(steps, last) - first) * config.train_batch_size * length
+    data, seen = settings["data"], 0.0
+    for phase, name in zip(config.phases(), config.phase_names(), strict=True):
+        done = max(0, min(steps, phase.end) - phase.start)
+        here = done * config.train_batch_size * phase.sequence_length
         counts = data.get(name, {})
         # Examples of the original ELECTRA code come without counts.
         seen += here * (1 - counts["padding_share"]) if "padding_share" in counts else float("nan")
-        first = last
     if seen == seen:
         yield f"So it saw {seen:,.3g} tokens, padding not counted."
     yield from _recipe(config, PretrainingConfig())

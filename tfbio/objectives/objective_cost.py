@@ -184,16 +184,15 @@ def run_flops(config: PretrainingConfig, first_step: int = 0, last_step: int | N
       ConfigError: the generator's sizes do not go together.
     """
     last_step = config.last_step if last_step is None else last_step
-    flops = phase_start = 0
-    for sequence_length, phase_end in config.phases():
-        first, last = max(first_step, phase_start), min(last_step, phase_end)
+    flops = 0
+    for length, start, end in config.phases():
+        first, last = max(first_step, start), min(last_step, end)
         steps = max(0, last - first)
         alone = max(0, min(last, config.generator_warmup_steps) - first)
-        examples = (steps - alone) * example_flops(config, sequence_length)
+        examples = (steps - alone) * example_flops(config, length)
         if alone:
-            examples += alone * example_flops(config, sequence_length, generator_alone=True)
+            examples += alone * example_flops(config, length, generator_alone=True)
         flops += examples * config.train_batch_size
-        phase_start = phase_end
     return flops
 
 

@@ -2,10 +2,30 @@
 
 import itertools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from tfbio.base.config import require
 from tfbio.base.messages import shown
 from tfbio.objectives.pretraining_run import PretrainingRun
+
+
+class Phase(NamedTuple):
+    """A phase of a pretraining run.
+
+    Attributes:
+      sequence_length: tokens of an example.
+      start: the number of its first step, from 0.
+      end: the number of the first step behind it.
+    """
+
+    sequence_length: int
+    start: int
+    end: int
+
+    @property
+    def steps(self) -> int:
+        """How many steps it has."""
+        return self.end - self.start
 
 
 class PretrainingPhases:
@@ -31,15 +51,17 @@ class PretrainingPhases:
         """The step at which a run of these settings ends, an int; see `run.stop_at_step`."""
         return self.run.stop_at_step or self.num_train_steps
 
-    def phases(self) -> list[tuple[int, int]]:
-        """Lists the phases until `last_step`, a (sequence length, step at its end) each."""
+    def phases(self) -> list[Phase]:
+        """Lists each `Phase` until `last_step`."""
+        length, last = self.sequence_length, self.last_step
         if not self.final_sequence_length:
-            ends = (*self.corpus_switch_steps, self.num_train_steps)
             # The corpora behind the last step have a folder, too, and no step.
-            return [(self.sequence_length, min(end, self.last_step)) for end in ends]
-        if self.run.stop_at_step and self.last_step <= self._switch:
-            return [(self.sequence_length, self.last_step)]
-        return [(self.sequence_length, self._switch), (self.final_sequence_length, self.last_step)]
+            steps = [min(x, last) for x in (0, *self.corpus_switch_steps, self.num_train_steps)]
+            return [Phase(length, *both) for both in itertools.pairwise(steps)]
+        if self.run.stop_at_step and last <= self._switch:
+            return [Phase(length, 0, last)]
+        long = Phase(self.final_sequence_length, self._switch, last)
+        return [Phase(length, 0, self._switch), long]
 
     @property
     def _switch(self) -> int:
@@ -49,7 +71,7 @@ class PretrainingPhases:
     def phase_names(self) -> list[str]:
         """Names the phases of the settings: "128", or "128 from step 264000" for a later corpus."""
         later = [f"{self.sequence_length} from step {step}" for step in self.corpus_switch_steps]
-        lengths = [str(length) for length, _ in self.phases()]
+        lengths = [str(phase.sequence_length) for phase in self.phases()]
         return [*lengths[: len(lengths) - len(later)], *later]
 
     def check_phases(self) -> None:

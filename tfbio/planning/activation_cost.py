@@ -84,4 +84,4 @@ def activations(config: PretrainingConfig, count: int, precision: str, model: in
         of_generator = layers(config.generator, length) + scores if config.has_generator else 0
         return examples * max(of_encoder, of_generator)
 
-    return max(of_phase(length) for length, _ in config.phases())
+    return max(of_phase(phase.sequence_length) for phase in config.phases())

@@ -161,16 +161,14 @@ def report(
     ]
     if config.warmup_warning:
         lines.append(config.warmup_warning)
-    phase_start = 0
-    for phase, (length, phase_end) in enumerate(config.phases()):
-        steps, flops = phase_end - phase_start, objective_cost.example_flops(config, length)
+    for number, phase in enumerate(config.phases()):
+        flops = objective_cost.example_flops(config, phase.sequence_length)
         lines.append(
-            f"  {steps:,} steps at length {length}: {_short(batch * flops)}FLOP each, "
-            f"{_short(flops)}FLOP an example"
+            f"  {phase.steps:,} steps at length {phase.sequence_length}: "
+            f"{_short(batch * flops)}FLOP each, {_short(flops)}FLOP an example"
         )
         if data:
-            lines.append(f"    {_examples_seen(*data[phase], steps * batch)}")
-        phase_start = phase_end
+            lines.append(f"    {_examples_seen(*data[number], phase.steps * batch)}")
     if config.generator_warmup_steps:
         lines.append(f"  in the first {config.generator_warmup_steps:,} the generator learns alone")
     lines += [mesh_cost.report(config, mesh, name)] if mesh else _table(config, name)

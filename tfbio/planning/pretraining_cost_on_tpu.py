@@ -126,7 +126,7 @@ def memory(
     all_the_time = _FLOAT32 * (4 if parts > 1 else 3) * count + PROGRAM - device.on_chip
     all_the_time += _FLOAT32 * objective_cost.teacher_parameters(config)
     others = _FLOAT32 * (count - of_layers - of_generator)  # gradients of embeddings and heads
-    activations = max(largest(length) for length, _ in config.phases())
+    activations = max(largest(phase.sequence_length) for phase in config.phases())
     # A model that fits into the on-chip memory has none of the other.
     return max(0.0, all_the_time + max(others + activations, _FLOAT32 * count))
 
@@ -317,12 +317,11 @@ def least_days(config: PretrainingConfig, name: str) -> float | None:
     """
     if not name.startswith("tpu") or precision_on(config.run.precision, name) != "bfloat16":
         return None
-    seconds = phase_start = 0.0
-    for length, phase_end in config.phases():
-        alone = max(0, min(phase_end, config.generator_warmup_steps) - phase_start)
-        step = step_seconds(config, DEVICES[name], length)
-        seconds += (phase_end - phase_start - alone) * step
+    seconds = 0.0
+    for phase in config.phases():
+        shape = config, DEVICES[name], phase.sequence_length
+        alone = max(0, min(phase.end, config.generator_warmup_steps) - phase.start)
+        seconds += (phase.steps - alone) * step_seconds(*shape)
         if alone:
-            seconds += alone * step_seconds(config, DEVICES[name], length, generator_alone=True)
-        phase_start = phase_end
+            seconds += alone * step_seconds(*shape, generator_alone=True)
     return seconds / (24 * 3600)

@@ -20,6 +20,7 @@ from tfbio.objectives import division, mesh_limits
 from tfbio.objectives.mesh_pretrainer import MeshPretrainer
 from tfbio.objectives.pretrainer import Pretrainer
 from tfbio.objectives.pretraining_config import PretrainingConfig
+from tfbio.objectives.pretraining_phases import Phase
 from tfbio.runs import pretraining_data, pretraining_folder, teachers
 from tfbio.runs.pretraining_data import Data
 from tfbio.runs.pretraining_progress import Progress
@@ -297,12 +298,9 @@ def _train(trainer: Trainer, pretrainer: Pretrainer, data: Data, step: int) -> i
       data: the examples of all phases.
       step: the steps done so far.
     """
-    phase_start = 0
-    for (_, phase_end), examples in zip(pretrainer.config.phases(), data, strict=True):
-        if step < phase_end and not trainer.preemption.sent:
-            phase = (*examples, phase_start, phase_end)
-            step = _train_phase(trainer, pretrainer, step, *phase)
-        phase_start = phase_end
+    for phase, examples in zip(pretrainer.config.phases(), data, strict=True):
+        if step < phase.end and not trainer.preemption.sent:
+            step = _train_phase(trainer, pretrainer, step, phase, *examples)
     return step
 
 
@@ -320,18 +318,17 @@ def _train_phase(
     trainer: Trainer,
     pretrainer: Pretrainer,
     step: int,
+    phase: Phase,
     folder: str,
     manifest: Manifest,
-    phase_start: int,
-    phase_end: int,
 ) -> int:
-    """Trains on one folder of examples from `step` to `phase_end`; returns the steps done.
+    """Trains on one folder of examples from `step` to a phase's end; returns the steps done.
 
     Raises:
       DataError: a shard was damaged after the run began.
     """
     config, strategy = pretrainer.config, pretrainer.strategy
-    steps = step - phase_start, phase_end - phase_start
+    steps = step - phase.start, phase.steps
 
     def training(context: tf.distribute.InputContext) -> tf.data.Dataset:
         return pretraining_data.training_dataset(
@@ -349,7 +346,7 @@ def _train_phase(
     # A loop ends with the last step of the generator alone.
     stops = (config.generator_warmup_steps,)
     try:
-        return trainer.fit(step, phase_end, pretrainer.train, pretrainer.evaluate, stops)
+        return trainer.fit(step, phase.end, pretrainer.train, pretrainer.evaluate, stops)
     except tf.errors.DataLossError:
         verify(folder, manifest, full=True)  # it names the shard
         raise
@@ -386,11 +383,9 @@ def _save_batch(
     model_dir: str,
 ) -> str:
     """Writes the examples of a step, as a .npz file; returns its path."""
-    phase_start = 0
-    for (_, phase_end), of_phase in zip(config.phases(), data, strict=True):
-        if phase_start <= step < phase_end:
-            examples, first = of_phase, step - phase_start
-        phase_start = phase_end
+    phases = zip(config.phases(), data, strict=True)
+    phase, examples = next(x for x in phases if x[0].start <= step < x[0].end)
+    first = step - phase.start
     dataset = pretraining_data.training_dataset(
         *examples, config.train_batch_size, config.seed, first, first + 1
     )

@@ -351,7 +351,7 @@ def find_data(
         and uncased text, a phase has none or a length more than it has phases, a shard is missing
         or of another size, or there are fewer held-out examples than one batch.
     """
-    lengths = [length for length, _ in config.phases()]
+    lengths = [phase.sequence_length for phase in config.phases()]
     rows = config.encoder.vocab_size
     # With run.stop_at_step the command stays that of the whole run, of which it may not come to the
     # last phase.

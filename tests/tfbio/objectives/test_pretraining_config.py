@@ -212,15 +212,15 @@ def test_the_base_generator_is_the_papers():
     generator = settings.generator
     assert (generator.num_hidden_layers, generator.hidden_size) == (12, 256)
     assert (generator.intermediate_size, generator.num_attention_heads) == (1024, 4)
-    assert settings.phases() == [(128, 900_000), (512, 1_000_000)]
+    assert settings.phases() == [(128, 0, 900_000), (512, 900_000, 1_000_000)]
 
 
 @pytest.mark.parametrize(
     ("stop", "phases"),
     [
-        (800_000, [(128, 800_000)]),
-        (900_000, [(128, 900_000)]),
-        (950_000, [(128, 900_000), (512, 950_000)]),
+        (800_000, [(128, 0, 800_000)]),
+        (900_000, [(128, 0, 900_000)]),
+        (950_000, [(128, 0, 900_000), (512, 900_000, 950_000)]),
     ],
 )
 def test_a_run_that_stops_early_has_the_phases_of_the_whole(stop, phases):
@@ -304,18 +304,18 @@ def test_at_least_one_word_is_scored():
 def test_a_run_may_go_from_one_corpus_to_the_next():
     flags = ["num_train_steps=328000", "corpus_switch_steps=[264000]", "sequence_length=512"]
     settings = load(PretrainingConfig, "", flags)
-    assert settings.phases() == [(512, 264_000), (512, 328_000)]
+    assert settings.phases() == [(512, 0, 264_000), (512, 264_000, 328_000)]
     assert settings.phase_names() == ["512", "512 from step 264000"]
     # One that stops early has no step of a corpus behind that.
     for stop, ends in ((300_000, (264_000, 300_000)), (100_000, (100_000, 100_000))):
         stopped = load(PretrainingConfig, "", [*flags, f"run.stop_at_step={stop}"])
-        assert stopped.phases() == [(512, end) for end in ends]
+        assert stopped.phases() == [(512, 0, ends[0]), (512, *ends)]
     assert PretrainingConfig().phase_names() == ["128"]
     two = load(PretrainingConfig, "", ["final_sequence_length=512"])
     assert two.phase_names() == ["128", "512"]
     # A tenth of ten steps is 0.9999999999999998 in the computer's numbers.
     short = ["final_sequence_length=512", "num_train_steps=10", "final_phase_fraction=0.9"]
-    assert load(PretrainingConfig, "", short).phases() == [(128, 1), (512, 10)]
+    assert load(PretrainingConfig, "", short).phases() == [(128, 0, 1), (512, 1, 10)]
 
 
 @pytest.mark.parametrize("flags", [["num_train_steps=4"], ["final_phase_fraction=0"]])

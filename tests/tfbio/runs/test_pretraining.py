@@ -301,7 +301,7 @@ def test_two_phases(settings, examples_folder, longer, cpu, tmp_path):
         final_sequence_length=96,
         final_phase_fraction=0.25,
     )
-    assert both.phases() == [(64, 6), (96, 8)]
+    assert both.phases() == [(64, 0, 6), (96, 6, 8)]
     with pytest.raises(UserError, match=r"of length 96, but --examples gives \[64\]"):
         pretraining.pretrain(both, [str(examples_folder)], str(tmp_path / "model"), cpu)
     folder = str(tmp_path / "model")
