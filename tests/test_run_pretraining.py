@@ -130,7 +130,7 @@ def test_a_lost_tpu_has_an_exit_code_of_its_own():
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 75, done.stderr
     assert "error: the TPU was lost (Socket closed): when there is one again" in done.stderr
-    assert done.stderr.endswith(f"{' '.join(BOTH)}\n") and "Traceback" not in done.stderr
+    assert done.stdout.endswith(f"{' '.join(BOTH)}\n") and "Traceback" not in done.stderr
 
 
 def test_a_dry_run_tells_the_costs_without_tensorflow():
