@@ -24,7 +24,7 @@ class Phase(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """How many steps it has."""
+        """Counts its steps, an int."""
         return self.end - self.start
 
 
