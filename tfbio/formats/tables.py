@@ -10,7 +10,6 @@ of a label, as in MeSH's "Neoplasms, Experimental".
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -218,14 +217,18 @@ def _require_bars(examples: Sequence[LabelledText]) -> None:
         return
     single = {label for _, labels in cells for label in labels}
     for where, labels in cells:
-        for cell, separator in itertools.product(labels, ";,"):
-            parts = [part.strip() for part in cell.split(separator)]
-            if len(parts) > 1 and single.issuperset(parts):
-                raise mistake(
-                    where,
-                    f"{cell!r:.60} has the labels of a text with {separator!r} between them: write "
-                    f"bars, {'|'.join(parts)!r:.60}",
-                )
+        for cell in labels:
+            if remedy := _remedy_of_bars(cell, single):
+                raise mistake(where, f"{cell!r:.60} has several labels of a text{remedy}")
+
+
+def _remedy_of_bars(cell: str, labels: Collection[str]) -> str:
+    """Returns the end of a message on a cell with ";" or "," between labels; "" for any other."""
+    for separator in ";,":
+        parts = [part.strip() for part in cell.split(separator)]
+        if len(parts) > 1 and set(parts) <= set(labels):
+            return f": write bars, {'|'.join(parts)!r:.60}"
+    return ""
 
 
 def read_rows(
@@ -285,9 +288,7 @@ def _label_problem(
         if not name or name != name.strip():
             return f"expected a label (with no blank around it), found {name!r:.60}"
         if labels is not None and name not in labels:
-            parts = [part.strip() for part in re.split("[;,]", name)]
-            are_labels = kind == "labels" and set(parts) <= set(labels)
-            remedy = f": write bars, {'|'.join(parts)!r:.60}" if are_labels else ""
+            remedy = _remedy_of_bars(name, labels) if kind == "labels" else ""
             return f"the label {name!r:.60} {is_none_of(labels)}{remedy}"
     return f"a label stands twice in {cell!r:.60}" if len(set(names)) < len(names) else ""
 

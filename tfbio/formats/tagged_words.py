@@ -146,7 +146,7 @@ def _tag_problem(tag: str, before: str, types: Sequence[str] | None, scheme: str
         return f"expected a tag of the scheme {scheme} (O, {letters}), found {tag!r:.60}"
     if types is not None and entity_type not in types and (entity_type or len(types) != 1):
         if not any(types):
-            return f"the tag {tag!r:.60} has a type, and the training file's have none: {prefix!r}"
+            return f"the tag {tag!r:.60} has a type, and those for training none: write {prefix!r}"
         return f"the type in the tag {tag!r:.60} {is_none_of(types)}"
     begin = f"B{tag[1:]}"
     inside = scheme not in ("IO", _IOB1) and prefix in ("I", "E", "L")
