@@ -205,7 +205,6 @@ def _read(
     except Exception as error:
         if not isinstance(error, OSError) and not is_of_object_store(error):
             raise
-        # A worker's error is known by the last line of its text.
         raise DataError(
             f"{path} cannot be read now ({messages.reason(error)}): run the same command again, "
             "which continues, or leave the file out."
