@@ -383,9 +383,11 @@ def _save_batch(
     model_dir: str,
 ) -> str:
     """Writes the examples of a step, as a .npz file; returns its path."""
-    phases = zip(config.phases(), data, strict=True)
-    phase, examples = next(x for x in phases if x[0].start <= step < x[0].end)
-    first = step - phase.start
+    first, examples = next(
+        (step - phase.start, of_phase)
+        for phase, of_phase in zip(config.phases(), data, strict=True)
+        if phase.start <= step < phase.end
+    )
     dataset = pretraining_data.training_dataset(
         *examples, config.train_batch_size, config.seed, first, first + 1
     )

@@ -14,8 +14,6 @@ from tfbio.objectives.pretraining_config import PretrainingConfig
 
 # A discriminator of this AUC or less cannot tell replaced tokens from others; 0.5 is chance.
 _CHANCE_AUC = 0.52
-
-
 # Without tqdm's own time and rate: a step of the last phase may take longer than those before.
 _BAR_FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 
