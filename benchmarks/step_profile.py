@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks import prediction_data, prediction_engines
@@ -49,6 +49,9 @@ KINDS = {
     "look-ups and scattering": r":(ResourceGather|Gather\w*|\w*Scatter\w*|UnsortedSegmentSum)$",
     "additions and multiplications": r":(Mul|Add|AddV2|Sub|Square|RealDiv|Rsqrt|Neg|Squared\w*)$",
 }
+COMPILED = "compiled loops (biases, GELU, dropout, residuals)"
+# Their names are XLA's.
+_LOOP = re.compile(r"\w*fusion(\.\w+)*")
 # An operation: the name of its node, one colon, its type. Other events are of the executor.
 _OPERATION = re.compile(r"[^:]+:[A-Z_]\w+")
 # They wait for other operations, which have events of their own.
@@ -56,26 +59,27 @@ _CALLS = re.compile(r":(\w*PartitionedCall|(Stateless)?(While|If)|IteratorGetNex
 
 
 def kind_of(event: str) -> str | None:
-    """Says what an event of the profiler does, one of `KINDS` or `ELSE`; None if no operation.
+    """Says what an event does: one of `KINDS`, `COMPILED` or `ELSE`; None if it is no operation.
 
     >>> kind_of("while/body//layer/MatMul:MatMul")
     'matrix products'
     """
+    if _LOOP.fullmatch(event):
+        return COMPILED
     if not _OPERATION.fullmatch(event) or _CALLS.search(event):
         return None
     return next((kind for kind, pattern in KINDS.items() if re.search(pattern, event)), ELSE)
 
 
-def seconds_by_kind(work: Callable[[], object]) -> Counter[str]:
-    """Profiles the operations that TensorFlow runs on CPUs while `work` is called.
+def events(work: Callable[[], object]) -> Iterator[tuple[str, float]]:
+    """Profiles what TensorFlow does on CPUs while `work` is called.
 
-    Returns:
-      For each kind the seconds of its operations, added up over all threads.
+    Yields:
+      The name of an event and its seconds, for each thread one after another.
     """
     import tensorflow as tf
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-    seconds: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=2)
         with tf.profiler.experimental.Profile(folder, options):
@@ -85,9 +89,20 @@ def seconds_by_kind(work: Callable[[], object]) -> Counter[str]:
     for plane in space.planes:
         for line in plane.lines if plane.name == "/host:CPU" else ():
             for event in line.events:
-                kind = kind_of(plane.event_metadata[event.metadata_id].name)
-                if kind:
-                    seconds[kind] += event.duration_ps / 1e12
+                yield plane.event_metadata[event.metadata_id].name, event.duration_ps / 1e12
+
+
+def seconds_by_kind(work: Callable[[], object]) -> Counter[str]:
+    """Profiles the operations that TensorFlow runs on CPUs while `work` is called.
+
+    Returns:
+      For each kind the seconds of its operations, added up over all threads.
+    """
+    seconds: Counter[str] = Counter()
+    for name, spent in events(work):
+        kind = kind_of(name)
+        if kind:
+            seconds[kind] += spent  # type: ignore[assignment]  # of a type that counts ints
     return seconds
 
 

@@ -11,12 +11,14 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 import tf_keras as keras
 
-from tfbio.models import target
+from tfbio.models import compiled, target
 from tfbio.models.activations import ACTIVATIONS
 from tfbio.models.attention import attend
+from tfbio.models.biases import add_bias, sum_of_rows
 from tfbio.models.encoder_config import EncoderConfig
 from tfbio.models.initial_weights import weight
 from tfbio.models.randomness import dropout
+from tfbio.models.residuals import add_with_dropout
 
 
 class TransformerLayer(keras.layers.Layer):
@@ -81,30 +83,34 @@ class TransformerLayer(keras.layers.Layer):
           [batch * length, hidden_size], or [n, hidden_size], of the dtype of `hidden`.
         """
         attention_seed, first_seed, second_seed = [None] * 3 if seeds is None else seeds
+        in_training = seeds is not None
+        before = self.attention_norm(hidden) if self.layer_norm_first else hidden
+        context = self._attend(before, attention_bias, attention_seed)
+        if rows is not None:
+            context, hidden = tf.gather(context, rows), tf.gather(hidden, rows)
+        hidden = self._add(self.attention_output, context, hidden, first_seed, in_training)
+        if not self.layer_norm_first:
+            hidden = self.attention_norm(hidden)
+        before = self.output_norm(hidden) if self.layer_norm_first else hidden
+        bias = tf.convert_to_tensor(self.intermediate.bias)
+        inner = self.activation(self.intermediate.product(before), bias, in_training)
+        hidden = self._add(self.output_dense, inner, hidden, second_seed, in_training)
+        return hidden if self.layer_norm_first else self.output_norm(hidden)
 
-        def attend(hidden: tf.Tensor) -> tf.Tensor:
-            context = self._attend(hidden, attention_bias, attention_seed)
-            context = context if rows is None else tf.gather(context, rows)
-            return dropout(self.attention_output(context), self.hidden_dropout_prob, first_seed)
-
-        def transform(hidden: tf.Tensor) -> tf.Tensor:
-            inner = self.activation(self.intermediate(hidden), in_training=seeds is not None)
-            return dropout(self.output_dense(inner), self.hidden_dropout_prob, second_seed)
-
-        hidden = self._with_residual(attend, self.attention_norm, hidden, rows)
-        return self._with_residual(transform, self.output_norm, hidden)
-
-    def _with_residual(
+    def _add(
         self,
-        sublayer: Callable[[tf.Tensor], tf.Tensor],
-        norm: LayerNorm,
-        hidden: tf.Tensor,
-        rows: tf.Tensor | None = None,
+        dense: Dense,
+        inputs: tf.Tensor,
+        residual: tf.Tensor,
+        seed: tf.Tensor | None,
+        in_training: bool,
     ) -> tf.Tensor:
-        """Adds a sub-layer's output to its input; with `rows`, to these rows of the input."""
-        added = sublayer(norm(hidden) if self.layer_norm_first else hidden)
-        total = added + (hidden if rows is None else tf.gather(hidden, rows))
-        return total if self.layer_norm_first else norm(total)
+        """Adds what a dense layer makes of its inputs, after dropout, to the residual."""
+        rate = self.hidden_dropout_prob
+        if in_training and compiled.is_for(residual.dtype):
+            bias = tf.convert_to_tensor(dense.bias)
+            return add_with_dropout(dense.product(inputs), bias, residual, rate, seed)
+        return dropout(dense(inputs), rate, seed) + residual
 
     def _attend(
         self, hidden: tf.Tensor, attention_bias: tf.Tensor, seed: tf.Tensor | None
@@ -115,7 +121,8 @@ class TransformerLayer(keras.layers.Layer):
         if target.is_mesh():
             return self._attend_on_mesh(hidden, attention_bias, seed)
         projected = tf.reshape(
-            self.query_key_value(hidden), [batch, length, 3 * self.num_heads, head_size]
+            self.query_key_value(hidden, apart=seed is not None and hidden.dtype == tf.bfloat16),
+            [batch, length, 3 * self.num_heads, head_size],
         )
         # One transpose for all; `split`, because the gradient of slicing is three paddings.
         query, key, value = tf.split(tf.transpose(projected, [0, 2, 1, 3]), 3, axis=1)
@@ -179,28 +186,22 @@ class Dense(keras.layers.Layer):
         self.kernel = weight(self, f"{name}/kernel", [inputs, outputs], deviation)
         self.bias = self.add_weight(f"{name}/bias", [outputs], initializer="zeros")
 
-    def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Computes the dense layer of rows: float [rows, inputs] -> [rows, outputs].
+    def call(self, inputs: tf.Tensor, apart: bool = False) -> tf.Tensor:
+        """Computes the dense layer of rows.
 
-        The result is in the compute dtype of Keras' policy (float32 or bfloat16 in a run).
+        Args:
+          inputs: float [rows, inputs], in the compute dtype of Keras' policy (float32 or bfloat16
+            in a run).
+          apart: see `add_bias`.
+
+        Returns:
+          [rows, outputs], in that dtype.
         """
-        product, bias = tf.matmul(inputs, self.kernel), tf.convert_to_tensor(self.bias)
-        if target.is_tpu() or target.is_mesh():
-            return product + bias
-        return _add_bias(product, bias)
+        return add_bias(self.product(inputs), tf.convert_to_tensor(self.bias), apart)
 
-
-@tf.custom_gradient
-def _add_bias(rows: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, Callable]:
-    """Adds a bias to rows, as the operation that TensorFlow fuses into a product with GELU.
-
-    Its own gradient adds up bfloat16 rows in bfloat16 on a CPU; see `_sum_of_rows`.
-    """
-
-    def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        return upstream, _sum_of_rows(upstream)
-
-    return tf.nn.bias_add(rows, bias), gradient
+    def product(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Computes the dense layer of rows, but for its bias; see `call`."""
+        return tf.matmul(inputs, self.kernel)
 
 
 def precise_dtype() -> tf.DType:
@@ -268,19 +269,11 @@ def _layer_norm(inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: f
             else:
                 projection = tf.reduce_mean(weighted * gamma, axis=-1, keepdims=True)
             from_inputs = (from_normalised - mean - normalised * projection) * scale
-            return from_inputs, _sum_of_rows(weighted), _sum_of_rows(upstream)
+            return from_inputs, sum_of_rows(weighted), sum_of_rows(upstream)
 
         return normalised * gamma + beta, gradient
 
     return normalise(inputs, gamma, beta)
-
-
-def _sum_of_rows(rows: tf.Tensor) -> tf.Tensor:
-    """Sums rows up: float [rows, size] -> [size], in the dtype of the rows."""
-    if target.is_cpu() and rows.dtype != tf.bfloat16:
-        # It is faster, but sums bfloat16 up in bfloat16, where a sum of ones ends at 256.
-        return tf.raw_ops.BiasAddGrad(out_backprop=rows)
-    return tf.reduce_sum(rows, axis=0)
 
 
 def _onednn_layer_norm(

@@ -156,6 +156,24 @@ def dropout_mask(
 ) -> tuple[tf.Tensor | None, float]:
     """Draws which elements dropout keeps, on CPUs and GPUs, and computes the scale of those.
 
+    Args:
+      shape, dtype, rate, seed: see `dropout_draws`.
+
+    Returns:
+      A pair of the mask, `dtype` `shape`, 1 for the elements that are kept and 0 for the others, or
+      None if all are; and the scale of the kept ones, a float, 1 / (1 - share).
+    """
+    draws, least, scale = dropout_draws(shape, dtype, rate, seed)
+    if draws is None:
+        return None, 1.0
+    return tf.cast(draws >= tf.constant(least, draws.dtype), dtype), scale
+
+
+def dropout_draws(
+    shape: tf.TensorShape, dtype: tf.DType, rate: float, seed: tf.Tensor | None
+) -> tuple[tf.Tensor | None, int, float]:
+    """Draws the numbers that decide which elements dropout keeps, on CPUs and GPUs.
+
     8 random bits decide on an element, for the draws take more time than the rest of a dropout: the
     share that is dropped is a multiple of 1/256, which is 26/256 = 0.1016 for a rate of 0.1, and
     the scale is that of this share. Where no multiple is within 2 % of the rate, as for 0.01, and
@@ -163,13 +181,13 @@ def dropout_mask(
 
     Args:
       shape: the shape of the elements, static.
-      dtype: the dtype of the mask, any float dtype.
+      dtype: the dtype of the elements, any float dtype.
       rate: in [0, 1).
       seed: int32 [2]; None for no dropout.
 
     Returns:
-      A pair of the mask, `dtype` `shape`, 1 for the elements that are kept and 0 for the others, or
-      None if all are; and the scale of the kept ones, a float, 1 / (1 - share).
+      Three values. The draws, uint8 or uint16 `shape`, or None if all elements are kept; the least
+      draw of an element that is kept, an int; the scale of the kept ones, a float, 1 / (1 - share).
     """
     bits, share = tf.uint8, round(rate * 2**8) * 2.0**-8
     if dtype == tf.float64 or abs(share - rate) > 0.02 * rate or share == 1:
@@ -177,7 +195,7 @@ def dropout_mask(
     values = 2 ** (8 * bits.size)
     dropped = round(rate * values)
     if seed is None or dropped == 0:
-        return None, 1.0
+        return None, 0, 1.0
     replica = _replica()
     if replica is not None:
         seed = fold_in(seed, replica)
@@ -186,8 +204,7 @@ def dropout_mask(
     draws = tf.bitcast(draws, bits)
     if size * bits.size % 4:
         draws = tf.reshape(draws, [-1])[:size]
-    keep = tf.reshape(draws, shape) >= tf.constant(dropped, bits)
-    return tf.cast(keep, dtype), 1.0 / (1.0 - dropped / values)
+    return tf.reshape(draws, shape), dropped, 1.0 / (1.0 - dropped / values)
 
 
 def _replica() -> tf.Tensor | None:

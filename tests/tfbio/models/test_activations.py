@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbio.models import activations, target
+from tfbio.models import activations, compiled, target
 
 # All can be told in bfloat16.
 INPUTS = tf.cast(tf.random.stateless_normal([50, 24], [0, 1]) * 3.0, tf.bfloat16)
@@ -55,6 +55,26 @@ def test_values_and_gradients_equal_tensorflows(name, in_training):
     ):
         for mine, expected in zip(computed(own, dtype), computed(peer, dtype), strict=True):
             np.testing.assert_allclose(mine, expected, rtol=limit, atol=limit)
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
+@pytest.mark.parametrize("name", activations.ACTIVATIONS)
+def test_a_bias_is_added_first(name, dtype, is_compiled, monkeypatch):
+    monkeypatch.setattr(target, "is_cpu", lambda: True)
+    monkeypatch.setattr(compiled, "is_for", lambda dtype: is_compiled)
+    own = activations.ACTIVATIONS[name]
+    inputs, bias = tf.cast(INPUTS, dtype), tf.cast(INPUTS[0], dtype)
+    with tf.device("/cpu:0"), tf.GradientTape(persistent=True) as tape:
+        tape.watch([inputs, bias])
+        found = own(inputs, bias, in_training=True)
+        expected = own(inputs + bias, in_training=True)
+    limit = 1e-6 if dtype == tf.float32 else 2**-5
+    ours, plain = (tape.gradient(each, [inputs, bias]) for each in (found, expected))
+    for mine, other in zip([found, *ours], [expected, *plain], strict=True):
+        assert mine.dtype == dtype and mine.shape == other.shape
+        mine, other = (tf.cast(x, tf.float32).numpy() for x in (mine, other))
+        np.testing.assert_allclose(mine, other, rtol=limit, atol=limit)
 
 
 @pytest.mark.parametrize("name", activations.ACTIVATIONS)

@@ -222,6 +222,7 @@ def test_each_dropout_has_its_rate(batch, form, monkeypatch):
 
     for module in (encoders, layers, tpu_layers):
         monkeypatch.setattr(module, "dropout", recorded(module.dropout, 1))
+    monkeypatch.setattr(layers, "add_with_dropout", recorded(layers.add_with_dropout, 3))
     monkeypatch.setattr(attention, "dropout_mask", recorded(attention.dropout_mask, 2))
     config = dataclasses.replace(CONFIG, hidden_dropout_prob=0.25, attention_probs_dropout_prob=0.5)
     encoder, inputs = build(config), [tf.constant(values) for values in batch]
@@ -250,6 +251,7 @@ def test_a_perturbed_pass_drops_the_same_embeddings_and_others_in_the_layers(bat
 
     for module in (encoders, layers):
         monkeypatch.setattr(module, "dropout", recorded(module.dropout, 2))
+    monkeypatch.setattr(layers, "add_with_dropout", recorded(layers.add_with_dropout, 4))
     monkeypatch.setattr(attention, "dropout_mask", recorded(attention.dropout_mask, 3))
     encoder, inputs = build(), [tf.constant(values) for values in batch]
     encoder(*inputs, seed=tf.constant([1, 2]))
