@@ -60,7 +60,8 @@ class Embeddings(keras.layers.Layer):
     def __init__(self, config: EncoderConfig):
         super().__init__(name="embeddings")
         size, deviation = config.embedding_size, config.initializer_range
-        self.word = weight(self, "word_embeddings", [config.vocab_size, size], deviation)
+        # `call` casts the rows that it reads, and the output weights are cast where they multiply.
+        self.word = weight(self, "word_embeddings", [config.vocab_size, size], deviation, False)
         self.position = weight(
             self, "position_embeddings", [config.max_position_embeddings, size], deviation
         )
@@ -93,10 +94,12 @@ class Embeddings(keras.layers.Layer):
           policy (float32 or bfloat16 in a run).
         """
         batch, length = shape_of(input_ids)
-        # Where a variable's rows can be read alone, only these are cast to the compute dtype.
-        # DTensor cannot; a TPU casts the whole table for the output weights in any case.
-        whole = target.is_tpu() or target.is_mesh()
-        words = tf.gather(tf.convert_to_tensor(self.word) if whole else self.word, input_ids)
+        # A variable whose rows were once looked up, and not those of a tensor, is copied whenever
+        # it is read (TensorFlow 2.20).
+        table = tf.convert_to_tensor(self.word)
+        if target.is_tpu():  # which casts all of it for the output weights in any case
+            table = tf.cast(table, self.compute_dtype)
+        words = tf.cast(tf.gather(table, input_ids), self.compute_dtype)
         first, positions = self.position_offset, tf.convert_to_tensor(self.position)
         if position_ids is None:
             positions = positions[first : first + length]

@@ -93,7 +93,11 @@ def restored_weights() -> Iterator[None]:
 
 
 def weight(
-    layer: keras.layers.Layer, name: str, shape: list[int], deviation: float | None
+    layer: keras.layers.Layer,
+    name: str,
+    shape: list[int],
+    deviation: float | None,
+    autocast: bool = True,
 ) -> tf.Variable:
     """Adds a trainable weight to a Keras layer of an encoder.
 
@@ -103,6 +107,7 @@ def weight(
       shape: the shape of the weight.
       deviation: the standard deviation of the truncated normal distribution that the initial
         weights are drawn from; None for Glorot's uniform distribution.
+      autocast: whether the layer reads it in the compute dtype of Keras' policy.
 
     Returns:
       The variable, of that shape, in the dtype of the layer's variables (float32 in a run).
@@ -113,11 +118,13 @@ def weight(
         initializer = keras.initializers.TruncatedNormal(stddev=deviation)
     drawing = _of_thread.drawing
     if not _of_thread.are_restored and drawing is None:
-        return layer.add_weight(name, shape, initializer=initializer)
+        return layer.add_weight(
+            name, shape, initializer=initializer, experimental_autocast=autocast
+        )
     # Keras takes seeds from a generator as it first draws. Here, too, so that this weight and those
     # that are made after it have the values that they have elsewhere.
     initializer._random_generator.make_seed_for_stateless_op()
-    variable = layer.add_weight(name, shape, initializer="zeros")
+    variable = layer.add_weight(name, shape, initializer="zeros", experimental_autocast=autocast)
     if drawing is not None and not _of_thread.are_restored:
         drawing.draw(variable, initializer)
     return variable
