@@ -89,26 +89,21 @@ def apply_clipped(
     gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
     if replica.num_replicas_in_sync > 1:
         gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
-    if target.is_mesh():
-        gradients, norm = _clip(gradients, max_norm)
-    elif max_norm:
-        gradients, norm = tf.clip_by_global_norm(gradients, max_norm)
-    else:
-        norm = tf.linalg.global_norm(gradients)
+    norm = _norm_on_mesh(gradients) if target.is_mesh() else tf.linalg.global_norm(gradients)
     optimizer.applies = tf.math.is_finite(norm)
+    # That of `tf.clip_by_global_norm`. The optimizer multiplies by it in the pass in which it
+    # zeroes gradients that are not finite.
+    scale = max_norm / tf.maximum(norm, max_norm) if max_norm else 1.0
+    optimizer.gradient_scale = tf.where(optimizer.applies, scale, 0.0)
     optimizer.apply_gradients(
         zip(gradients, variables, strict=True), experimental_aggregate_gradients=False
     )
     return norm
 
 
-def _clip(gradients: list[tf.Tensor], max_norm: float) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Computes `tf.clip_by_global_norm` in operations that DTensor divides; 0: nothing is clipped.
+def _norm_on_mesh(gradients: list[tf.Tensor]) -> tf.Tensor:
+    """Computes `tf.linalg.global_norm` in operations that DTensor divides.
 
     Its pass over sums of squares ends the process where gradients are divided in several ways.
     """
-    norm = tf.sqrt(sum(tf.reduce_sum(tf.square(gradient)) for gradient in gradients))
-    if not max_norm:
-        return gradients, norm
-    scale = max_norm / tf.maximum(norm, max_norm)
-    return [gradient * scale for gradient in gradients], norm
+    return tf.sqrt(sum(tf.reduce_sum(tf.square(gradient)) for gradient in gradients))

@@ -41,6 +41,8 @@ class Lamb(lamb.LAMB):
     Attributes:
       applies: bool []. Where it is false, an update changes nothing, not even m and v; see
         `gradients.apply_clipped`.
+      gradient_scale: float32 [], what gradients are multiplied by; 0 makes all of them 0, also
+        those that are not finite.
     """
 
     def __init__(
@@ -61,7 +63,7 @@ class Lamb(lamb.LAMB):
             exclude_from_layer_adaptation=[NOT_DECAYED.pattern],
         )
         self._bias_correction = bias_correction
-        self.applies = tf.constant(True)
+        self.applies, self.gradient_scale = tf.constant(True), tf.constant(1.0)
 
     def _prepare_local(
         self, var_device: str, var_dtype: tf.DType, apply_state: dict[tuple, dict[str, tf.Tensor]]
@@ -81,7 +83,7 @@ class Lamb(lamb.LAMB):
     def _resource_apply_dense(
         self, grad: tf.Tensor, var: tf.Variable, apply_state: dict | None = None
     ) -> tf.Operation:
-        grad = tf.math.multiply_no_nan(grad, tf.cast(self.applies, grad.dtype))
+        grad = tf.math.multiply_no_nan(grad, tf.cast(self.gradient_scale, grad.dtype))
         state = (apply_state or {}).get((var.device, var.dtype.base_dtype))
         state = state or self._fallback_apply_state(var.device, var.dtype.base_dtype)
         m, v = self.get_slot(var, "m"), self.get_slot(var, "v")

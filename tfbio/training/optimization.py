@@ -190,8 +190,10 @@ class Adam(keras.optimizers.legacy.Optimizer):
 
     Attributes:
       applies: bool []. Where it is false, an update changes nothing, not even m and v; see
-        `apply_clipped`. The arguments but `learning_rate` are attributes, too; the betas are
-        `beta_1` and `beta_2`.
+        `apply_clipped`.
+      gradient_scale: float32 [], what gradients are multiplied by; 0 makes all of them 0, also
+        those that are not finite. The arguments but `learning_rate` are attributes, too; the betas
+        are `beta_1` and `beta_2`.
     """
 
     def __init__(
@@ -210,7 +212,7 @@ class Adam(keras.optimizers.legacy.Optimizer):
         self.weight_decay_rate = weight_decay_rate
         self.lr_multiplier = lr_multiplier
         self.bias_correction, self.decay_all = bias_correction, decay_all
-        self.applies = tf.constant(True)
+        self.applies, self.gradient_scale = tf.constant(True), tf.constant(1.0)
 
     def _create_slots(self, var_list: list[tf.Variable]) -> None:
         for variable in var_list:
@@ -241,7 +243,7 @@ class Adam(keras.optimizers.legacy.Optimizer):
                 # The kernel adds it to sqrt(v) before the correction.
                 "epsilon": epsilon * tf.sqrt(1.0 - beta_2_power),
             },
-            "applies": tf.cast(self.applies, var_dtype),
+            "gradient_scale": tf.cast(self.gradient_scale, var_dtype),
             "rates": {},
         }
 
@@ -274,7 +276,7 @@ class Adam(keras.optimizers.legacy.Optimizer):
             m=self.get_slot(var, "m").handle,
             v=self.get_slot(var, "v").handle,
             lr=rate,
-            grad=tf.math.multiply_no_nan(grad, state["applies"]),
+            grad=tf.math.multiply_no_nan(grad, state["gradient_scale"]),
             use_locking=self._use_locking,
             **state["of_kernel"],
         )
@@ -286,7 +288,7 @@ class Adam(keras.optimizers.legacy.Optimizer):
         kernel, m, v = state["of_kernel"], self.get_slot(var, "m"), self.get_slot(var, "v")
         # First as its variable, so that DTensor does not divide the backward pass as the averages,
         # which are divided over the devices of the examples, too.
-        grad = mesh.divided_as(var, tf.math.multiply_no_nan(grad, state["applies"]))
+        grad = mesh.divided_as(var, tf.math.multiply_no_nan(grad, state["gradient_scale"]))
         grad = mesh.divided_as(m, grad)
         new_m = kernel["beta1"] * m + (1.0 - kernel["beta1"]) * grad
         new_v = kernel["beta2"] * v + (1.0 - kernel["beta2"]) * tf.square(grad)
