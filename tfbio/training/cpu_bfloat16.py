@@ -20,8 +20,8 @@ _INSTRUCTIONS = {"avx512_bf16", "amx_bf16"}
 # Values of oneDNN's variable ONEDNN_MAX_CPU_ISA without AVX-512. With them TensorFlow 2.20 cannot
 # multiply bfloat16 on a CPU that has AVX-512, and the process ends.
 _WITHOUT_AVX512 = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2")
-# By how much bfloat16 must be faster. CPUs with such instructions reach 1.7 and more, others at
-# most 1.1, so that noise hardly changes the answer.
+# By how much bfloat16 must be faster. AMD's CPUs with such instructions reach 1.7 and more, Intel's
+# with AMX 4.5, others at most 1.1, so that noise hardly changes the answer.
 _LEAST_GAIN = 1.2
 # A measurement that says no is made again, so often in all. One on a CPU that multiplies bfloat16
 # 1.8 times as fast once said no, and so would have changed the results of a run.
