@@ -83,7 +83,11 @@ def of_pytorch(peer, settings, noise):
 
 
 def test_loss_and_every_gradient_equal_those_of_pytorch(tmp_path):
-    """Words, pairs and the adversarial loss together."""
+    """Words, pairs and the adversarial loss together.
+
+    The step along the gradient enlarges rounding: the gradients of PyTorch's own float32 are 1.1e-5
+    away from those of its float64 here, and up to 1.4e-4 with other weights and noise.
+    """
     peer = small_model("BertForPreTraining", **WITHOUT_DROPOUT, num_hidden_layers=2)
     save_model(peer, tmp_path)
     config = PretrainingConfig(
@@ -100,7 +104,7 @@ def test_loss_and_every_gradient_equal_those_of_pytorch(tmp_path):
     noise = 0.05 * randomness.global_normal([3, 9, 24], seed).numpy()
     model.gradients = tf.function(model.gradients, autograph=False)
     found, expected = ours(peer, model), of_pytorch(peer, PLAIN, noise)
-    assert_same(found, expected)
+    assert_same(found, expected, of_largest=3e-5)
     # The step and the number added to the divisor show in that comparison.
     for other in (
         dataclasses.replace(PLAIN, step_size=0.0),
