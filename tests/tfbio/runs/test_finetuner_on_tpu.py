@@ -172,8 +172,11 @@ def test_cores_under_xla_do_what_one_device_does(name, make, small_tpu, cpu):
         [*many.model.trainable_variables, *many.optimizer.variables()],
         strict=True,
     ):
+        # The logits of starts and of ends have one bias each, which changes no probability: what it
+        # learns is rounding alone, -3e-7 and 7e-7 on a CPU with AMX.
+        atol = 3e-6 if ours.name == "bias:0" and ours.shape == [1] else 1e-6
         for copy in small_tpu.experimental_local_results(theirs):
-            np.testing.assert_allclose(copy.numpy(), ours.numpy(), atol=1e-6, err_msg=ours.name)
+            np.testing.assert_allclose(copy.numpy(), ours.numpy(), atol=atol, err_msg=ours.name)
 
     # And what they predict then, of all texts.
     outputs = one.predict(features)
