@@ -1,6 +1,7 @@
 """Compiles chains of operations on a CPU, so that each reads and writes memory once."""
 
 import functools
+import os
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -38,7 +39,10 @@ def compiled(function: _F) -> _F:
 
     @functools.wraps(function)
     def call(first: tf.Tensor, *others: Any) -> Any:
-        return (by_xla if is_for(first.dtype) else function)(first, *others)
+        if not is_for(first.dtype):
+            return function(first, *others)
+        _compile_quietly()
+        return by_xla(first, *others)
 
     return call  # type: ignore[return-value]
 
@@ -51,3 +55,26 @@ def is_for(dtype: tf.DType) -> bool:
     """
     one_device = tf.distribute.get_strategy().num_replicas_in_sync == 1
     return target.is_cpu() and one_device and dtype.size <= 4 and sys.platform == "linux"
+
+
+@functools.cache
+def _compile_quietly() -> None:
+    """Compiles a function once, while nobody reads stderr.
+
+    XLA tells of a process' first compilation there, whatever TF_CPP_MIN_LOG_LEVEL is (TensorFlow
+    2.20).
+    """
+    if os.environ.get("TF_CPP_MIN_LOG_LEVEL", "0") == "0":
+        return
+    try:
+        stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    except OSError:  # it is closed
+        return
+    try:
+        os.dup2(nowhere, 2)
+        with tf.init_scope(), tf.device("CPU:0"):
+            tf.function(tf.negative, jit_compile=True)(tf.constant(1.0))
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(nowhere)

@@ -1,9 +1,14 @@
 """Tests of the loops that XLA makes of chains of operations."""
 
+import os
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import forked
 from tfbio.models import compiled, target
 
 
@@ -39,3 +44,22 @@ def test_what_is_compiled_makes_one_pass_over_memory():
     values = tf.ones([64, 64])
     program = chain.experimental_get_compiler_ir(values, values)(stage="optimized_hlo")
     assert program.count(" fusion(") == 1
+
+
+PROGRAM = """
+import tensorflow as tf
+from tfbio.models.activations import gelu
+print(tf.function(lambda x: gelu(x, in_training=True))(tf.ones([2, 2])).shape)
+"""
+
+
+@pytest.mark.parametrize("level", ["3", "0"])
+def test_a_compilation_is_told_only_where_logs_are_wanted(level, tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    done = forked.run(
+        [sys.executable, tmp_path / "program.py"],
+        cwd=Path(__file__).parents[3],
+        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": level},
+    )
+    assert done.stdout == "(2, 2)\n", done.stderr
+    assert ("XLA" in done.stderr) == (level == "0"), done.stderr
