@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterator
 
 import tensorflow as tf
-from tensorflow.python.ops import control_flow_util
 
 _is_tpu = _is_mesh = False
 
@@ -95,11 +94,6 @@ def leaves_rows_out() -> bool:
     another device.
     """
     return not (_is_tpu or _is_mesh)
-
-
-def is_compiled() -> bool:
-    """Returns True if the graph that is traced now is one that XLA compiles as a whole."""
-    return control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
 
 
 def is_cpu() -> bool:

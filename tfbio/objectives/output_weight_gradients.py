@@ -63,8 +63,5 @@ def add(one: Gradient, other: Gradient) -> Gradient:
             # DTensor divides this sum over devices, and not the update of rows below.
             return one + tf.math.unsorted_segment_sum(other.values, other.indices, one.shape[0])
         whole = tf.convert_to_tensor(one)
-        if target.is_cpu() and not target.is_compiled():
-            # In place, where `tensor_scatter_nd_add` copies the table. Nothing else reads it.
-            return tf.raw_ops.InplaceAdd(x=whole, i=other.indices, v=other.values)
         return tf.tensor_scatter_nd_add(whole, other.indices[:, tf.newaxis], other.values)
     return one + other
