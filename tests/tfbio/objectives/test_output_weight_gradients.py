@@ -79,3 +79,16 @@ def test_rows_are_added_to_a_table():
             tf.convert_to_tensor(output_weight_gradients.add(one, other)), expected
         )
     assert output_weight_gradients.add(None, None) is None
+
+
+def test_a_constant_gradient_is_the_same_at_every_step():
+    """TensorFlow makes a constant of zeros; an addition in place would change it for good."""
+    rows = tf.IndexedSlices(tf.ones([3, 2]), tf.constant([3, 0, 3]), [5, 2])
+
+    @tf.function
+    def step(values):
+        slices = tf.IndexedSlices(values, rows.indices, rows.dense_shape)
+        return output_weight_gradients.add(tf.zeros([5, 2]), slices)
+
+    for _ in range(2):
+        np.testing.assert_array_equal(step(rows.values)[:, 0], [1, 0, 0, 2, 0])
